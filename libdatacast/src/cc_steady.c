@@ -14,8 +14,8 @@ enum mode {
 };
 
 enum {
-  ALONE = 3,     /* packets that the slowest may be behind by chance, beside a batch */
-  STALE = 8,     /* levels of a tree, each of which tells of the batch before */
+  ALONE = 4,     /* packets that the slowest may be behind by chance */
+  STALE = 8,     /* levels of a tree, each of which tells of the packet before */
   SPAN = 8,      /* packets of the slowest receiver that tell its rate; twice as many the first time */
   STEPS = 4,     /* changes of credits that receivers may not have heard of yet */
   CREDITS = 16,  /* w, where it is not known */
@@ -105,9 +105,6 @@ static uint64_t path(const struct state *s)
   return n < w ? n : w;
 }
 
-/* So far behind somebody is not by chance. */
-static uint32_t alone(const struct state *s) { return ALONE + s->p.batch; }
-
 static uint64_t clamped(const struct state *s, uint64_t rate) { return clamp(s, rate < s->most ? rate : s->most); }
 
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
@@ -116,7 +113,6 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
   *s = (struct state){
       .p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .calm = RECOVERY, .alone = true, .whole = true};
   s->p.credits = p->credits != 0 ? p->credits : CREDITS;
-  s->p.batch = p->batch != 0 ? p->batch : 1;
   for (unsigned i = 0; i < STEPS; i++)
     s->step[i].w = s->p.credits;
   s->most = s->ceiling = p->rate_max;
@@ -128,7 +124,7 @@ static bool waits(struct state *s, dc_time now)
 {
   if (now < s->rests)
     return false;
-  dc_time each = (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base, few = alone(s) * each;
+  dc_time each = (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base, few = ALONE * each;
   if (now - s->heard > 4 * s->trip + 2 * CREEP * each) /* nobody asks for more: what waits is all that there is */
     return false;
   if (now - s->moved <= (few > WAIT ? few : WAIT))
@@ -150,7 +146,7 @@ static uint32_t lag_of(const struct state *s)
 static bool keeps_up(struct state *s, uint32_t moved)
 {
   uint32_t lag = had(s, s->front) - had(s, s->low);
-  if (s->sent - s->from_sent > moved + 1 || s->sent - s->from_sent + 1 < moved || lag > STALE * s->p.batch)
+  if (s->sent - s->from_sent > moved + 1 || s->sent - s->from_sent + 1 < moved || lag > STALE)
     return false;
   s->stale = lag;
   return true;
@@ -220,7 +216,7 @@ static void find(struct state *s, dc_time now, uint32_t lag)
     measure_from(s, now);
     return;
   }
-  if (lag < alone(s) - 2) { /* it has had all of that, so it was held up and is not slow */
+  if (lag < ALONE / 2) { /* it has had all of that, so it was held up and is not slow */
     s->mode = START;
     s->base = s->before;
   } else if (!s->edge && moved > 0) {
@@ -262,7 +258,7 @@ static void measure(struct state *s, dc_time now)
     s->base += (r - s->base) / 4;
   else if (keeps_up(s, moved))
     ;
-  else if (lag_of(s) >= alone(s) || excess(s) >= (int64_t)target_of(s))
+  else if (lag_of(s) >= ALONE || excess(s) >= (int64_t)target_of(s))
     s->base -= (s->base - r) / 4;
   measure_from(s, now);
 }
@@ -276,7 +272,7 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
     return; /* what was sent before the last answer was told then */
   s->cut = now;
   s->cut_sent = s->sent;
-  if (over && lag_of(s) >= alone(s))
+  if (over && lag_of(s) >= ALONE)
     return; /* its own queue, not that of all */
   if (s->calm >= RECOVERY || s->mode == START) {
     s->calm = 0;
@@ -310,7 +306,7 @@ static void end_round(struct state *s, dc_time now)
 {
   dc_time took = now - s->begun;
   s->trip = s->trip == 0 || took < s->trip ? (took > 0 ? took : 1) : s->trip;
-  uint64_t r = per_second(s, s->front - s->round_front + s->p.batch - 1, took > 0 ? took : 1);
+  uint64_t r = per_second(s, s->front - s->round_front, took > 0 ? took : 1);
   if (s->mode == START) {
     if (s->whole && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
@@ -365,11 +361,11 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   if (s->stale > had(s, s->front) - had(s, s->low))
     s->stale = had(s, s->front) - had(s, s->low);
   uint32_t lag = lag_of(s);
-  if (s->mode == START && lag >= alone(s)) {
+  if (s->mode == START && lag >= ALONE) {
     behind(s);
   } else if (s->mode == START && lag == 0)
     measure_from(s, now);
-  s->alone &= now < s->rests || (lag < alone(s) && excess(s) < (int64_t)target_of(s) / 4 * 3);
+  s->alone &= now < s->rests || (lag < ALONE && excess(s) < (int64_t)target_of(s) / 4 * 3);
   if (had(s, s->low) > s->reached) {
     dc_time took = now - s->sent_at;
     s->reach = s->reach == 0 || took < s->reach ? took : s->reach;

@@ -65,7 +65,7 @@ struct dc_receiver { /* what each packet touches stands in front */
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
 {
   *cfg = (struct dc_receiver_cfg){
-      .credits = 16, .batch = 1, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3};
+      .credits = 16, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3};
 }
 
 size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
@@ -79,10 +79,6 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
     r->cfg.credits = 1;
   if (r->cfg.credits > DC_CREDITS_MAX)
     r->cfg.credits = DC_CREDITS_MAX;
-  if (r->cfg.batch > r->cfg.credits / 2)
-    r->cfg.batch = r->cfg.credits / 2;
-  if (r->cfg.batch == 0)
-    r->cfg.batch = 1;
   if (r->cfg.reorder == 0)
     r->cfg.reorder = 1;
   r->pieces = pieces;
@@ -450,14 +446,6 @@ static bool ready(dc_receiver *r)
   return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
 }
 
-/* May all of the batch that `next` begins be asked for, or its rest? Batches begin at the same numbers for everybody, so that
- * receivers in step stay so. */
-static bool whole(const dc_receiver *r)
-{
-  uint32_t rest = r->cfg.batch - r->next % r->cfg.batch, left = dc_extents_end(&r->extents) - r->next;
-  return out(r) + (rest < left ? rest : left) <= r->w;
-}
-
 /* The next number to fetch again past the caches, or false. */
 static bool again(dc_receiver *r, uint32_t *seq)
 {
@@ -514,7 +502,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     r->count.interests++;
     n = put(to, n, seq, false, true);
   }
-  while (n < cap && ready(r) && whole(r)) {
+  while (n < cap && out(r) < r->w && ready(r)) {
     take(r, r->next);
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
@@ -526,8 +514,8 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
-  bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH && whole(r);
-  if (r->list[LOST].n > 0 || more || (out(r) < r->w && r->ranges > 0))
+  bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
+  if (r->list[LOST].n > 0 || (out(r) < r->w && (more || r->ranges > 0)))
     return r->now;
   return next_timeout(r);
 }

@@ -243,28 +243,19 @@ static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
   }
 }
 
-/* Is this interest believed? */
-static bool heard(const dc_source *s, struct child *c, dc_time now, const struct dc_header *h)
+static void heard(const dc_source *s, struct child *c, dc_time now, const struct dc_header *h)
 {
+  uint32_t end = h->seq + h->more + 1, behind = dc_lag_packets(h->lag);
   c->known |= c->heard != 0 || h->seq == 0;
   c->heard = now;
   c->depth = depth(s, h);
-  if (h->seq + h->more + 1 < c->end)
-    return false;
-  c->far = c->low != UINT32_MAX && !c->far && dc_far(c->end, h->seq);
-  return !c->far;
-}
-
-/* Where a child is that has asked for `more` numbers of this interest after its first: what it asks for in one interest
- * counts as in so many. */
-static void place(struct child *c, const struct dc_header *h, uint32_t more)
-{
-  uint32_t end = h->seq + more + 1, behind = dc_lag_packets(h->lag), all = h->seq + h->more + 1,
-           low = all > behind ? all - behind : 1;
   if (end < c->end)
     return;
+  c->far = c->low != UINT32_MAX && !c->far && dc_far(c->end, h->seq);
+  if (c->far)
+    return;
   c->end = end;
-  c->low = (h->flags & DC_FLAG_LAST) != 0 && more == h->more ? UINT32_MAX : end < low ? end : low;
+  c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
 }
 
 /* A rule is told where among the others a number stands, not its value. */
@@ -362,12 +353,9 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     s->count.drop[DC_DROP_CHILDREN] += h->more + 1u;
     return;
   }
-  bool believed = heard(s, &s->child[child], now, h);
-  for (uint32_t i = 0; i <= h->more; i++) { /* as good as an interest for each of them */
-    if (believed)
-      place(&s->child[child], h, i);
+  heard(s, &s->child[child], now, h);
+  for (uint32_t i = 0; i <= h->more; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
-  }
 }
 
 static struct waiting *first(struct queue *q) { return &q->w[q->head]; }

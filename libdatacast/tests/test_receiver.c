@@ -73,35 +73,6 @@ static void the_last_interest_says_so(void)
   drop(&s);
 }
 
-static void new_numbers_are_asked_for_in_batches(void)
-{
-  struct side s = make_asking(31, 10, 3, 4);
-  assert(assign(&s, 2, 29, 2) == 0);
-  /* Batches begin at multiples of four, whatever a receiver began with and has room for. */
-  assert(dc_receiver_poll(s.r, 0, in, CAP) == 1 && in[0].seq == 2 && in[0].more == 9 && in[0].flags == 0);
-  for (uint32_t seq = 2; seq < 5; seq++) {
-    data(&s, 10, seq);
-    assert(dc_receiver_poll(s.r, 10, in, CAP) == 0 && dc_receiver_next_wake(s.r) > 10);
-  }
-  data(&s, 10, 5);
-  assert(dc_receiver_next_wake(s.r) == 10);
-  assert(dc_receiver_poll(s.r, 10, in, CAP) == 1 && in[0].seq == 12 && in[0].more == 3);
-  /* What is lost is asked for at once. */
-  data(&s, 20, 7);
-  data(&s, 20, 8);
-  data(&s, 20, 9);
-  assert(dc_receiver_poll(s.r, 20, in, CAP) == 1 && in[0].seq == 6 && in[0].more == 0 && in[0].flags == DC_FLAG_RETX);
-  data(&s, 30, 6);
-  assert(dc_receiver_poll(s.r, 30, in, CAP) == 1 && in[0].seq == 16 && in[0].more == 3);
-  for (uint32_t seq = 10; seq < 20; seq++)
-    data(&s, 40, seq);
-  /* The last batch is what is left. */
-  assert(dc_receiver_poll(s.r, 40, in, CAP) == 1 && in[0].seq == 20 && in[0].more == 7);
-  data(&s, 50, 20);
-  assert(dc_receiver_poll(s.r, 50, in, CAP) == 1 && in[0].seq == 28 && in[0].more == 2 && in[0].flags == DC_FLAG_LAST);
-  drop(&s);
-}
-
 static void what_was_not_asked_for_is_not_taken(void)
 {
   struct side s = make(20, 4);
@@ -326,8 +297,7 @@ static void strange_data_is_counted_and_refused(void)
 
 static void what_makes_no_sense_is_taken_for_the_nearest_that_does(void)
 {
-  struct side s =
-      make_asking(8, 0, 0, 9); /* one credit; one later packet makes a loss; no more at once than there are credits */
+  struct side s = make_with(8, 0, 0); /* one credit; one later packet makes a loss */
   assert(assign(&s, 0, 8, 0) == 0);
   EXPECT(&s, 0, 0, 0);
   drop(&s);
@@ -468,7 +438,6 @@ int main(void)
   credits_bound_what_is_out();
   numbers_in_a_row_go_into_one_interest();
   the_last_interest_says_so();
-  new_numbers_are_asked_for_in_batches();
   what_was_not_asked_for_is_not_taken();
   what_is_held_is_not_asked_for();
   three_later_packets_make_a_loss_once();

@@ -36,9 +36,7 @@ def deliver(s: Setting, g: nx.Graph, receivers: list[str]) -> tuple[Simulation, 
         shared = any((parent, child) in set(other) for other in trees if other is not arcs for child, parent in arcs)
         interest = HEADER if paper else ETHERNET_HEADER + r.interest
         hops = max(len(networks.path(arcs, x)) - 1 for x in receivers)
-        batch = s.product(hops=hops, frame=frame).batch
-        share = frame / (frame + interest / batch) if shared else 1.0
-        tree = s.tree(hops=hops, frame=frame, share=share)
+        tree = s.tree(hops=hops, frame=frame, share=frame / (frame + interest) if shared else 1.0)
         group.tree(arcs, tree, routes=r.blobs)
     group.assign()
     group.schedule()

@@ -212,7 +212,6 @@ def test_what_is_given_is_taken() -> None:
         "interval_us": 9,
         "burst": 3,
         "credits": 5,
-        "batch": 1,
         "rto_min_ms": 11,
         "cache_bytes": 0,
         "packet_bytes": 9014,
@@ -223,28 +222,6 @@ def test_what_is_given_is_taken() -> None:
             where_none_will_be_planned, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=0
         )
         assert other.patience_ms == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "frame", "queue", "hops", "batch"),
-    [
-        ({}, 1518, 100, 4, 4),
-        ({}, 1518, 100, 15, 2),
-        ({}, 1518, 100, 20, 1),  # the batches of its levels would take all credits
-        ({}, 9014, 100, 4, 4),
-        ({"cache_bytes": 64 << 10}, 1518, 100, 4, 2),
-        ({"cache_bytes": 128 << 10}, 9014, 100, 4, 1),
-        ({"cache_bytes": 0}, 1518, 100, 4, 4),  # the nodes' default
-        ({}, 1518, 30, 2, 1),
-        ({"credits": 30}, 1518, 100, 4, 2),
-        ({"cc": "datacast"}, 1518, 100, 4, 1),  # as the paper has it
-    ],
-)
-def test_numbers_are_asked_for_in_batches_where_credits_and_stores_hold_them(
-    options: dict[str, Any], frame: int, queue: int, hops: int, batch: int
-) -> None:
-    t = make_transport(options, rate_bps=10**9, frame_bytes=frame, queue_packets=queue, others=0, hops=hops)
-    assert t.batch == batch
 
 
 @pytest.mark.parametrize(

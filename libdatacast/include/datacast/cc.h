@@ -15,7 +15,6 @@ struct dc_cc_params {
   dc_time interval;      /* T */
   uint32_t packet_bytes; /* a full data packet on the wire */
   uint32_t credits; /* what receivers may have out beyond what was told that the path holds, 0 when it is not known */
-  uint32_t batch;   /* numbers that receivers ask for at once; 0 is 1 */
 };
 
 /* What a source learns from one number that is asked for. Positions are counts, in the order of sequence numbers: gaps

@@ -13,7 +13,6 @@
 
 struct dc_receiver_cfg {
   uint32_t credits; /* w, at most DC_CREDITS_MAX */
-  uint32_t batch;   /* new numbers are asked for in so many at once, those from a multiple of it on; at most half of w */
   dc_time rto_min, rto_max, rto_init;
   uint32_t reorder; /* later packets that make a loss (3) */
 };

@@ -82,7 +82,7 @@ uint64_t dc_source_next_wake(const dc_source *s);
 void dc_source_counters(const dc_source *s, struct dc_source_counters *out);
 
 struct dc_receiver_cfg {
-  uint32_t credits, batch;
+  uint32_t credits;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
   ...;

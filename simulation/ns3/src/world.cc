@@ -251,7 +251,6 @@ void World::TreeLine(Words &w)
   if (m_changes.credits)
     r.credits = static_cast<uint32_t>(*m_changes.credits);
   s.params.credits = r.credits;
-  s.params.batch = r.batch = w.Small("batch", DC_CREDITS_MAX);
   r.rto_min = w.Number("least RTO");
   r.rto_max = w.Number("highest RTO");
   r.rto_init = w.Number("initial RTO");
