@@ -55,8 +55,11 @@ def test_a_block_of_trees_of_two_workers_is_whole(
     """Of the second block one tree brings half and waits; the other tree, another thread's, brings the rest."""
     net = make_line(make_net(program), "--workers", str(WORKERS))
     for agent in net.agents.values():
-        tasks = Path(f"/proc/{agent.process.pid}/task").glob("*/comm")
-        assert {"frames 0", "frames 1"} <= {t.read_text().strip() for t in tasks}
+        place = Path(f"/proc/{agent.process.pid}/task")
+        until(
+            lambda place=place: {"frames 0", "frames 1"} <= {t.read_text().strip() for t in place.glob("*/comm")},
+            f"the threads of {agent.name}",
+        )
         sockets = inside(agent.namespace, lambda: Path("/proc/thread-self/net/packet").read_text())
         assert len(sockets.splitlines()) - 1 == WORKERS * len(net.ports[agent.name])
     first, second = tree_of(0), tree_of(1)
