@@ -77,7 +77,7 @@ class Group:
             t.id,
             view,
             agents,
-            timeout_s=t.options["member_timeout_ms"] / 1000,
+            timeout_s=t.options.member_timeout_ms / 1000,
             opening=lambda: opening.for_all(t, self._fetching.objects if self._fetching else None),
             own_opening=lambda member: opening.for_one(t, member),
             on_event=lambda event: self._figures.on_event(event),
@@ -239,7 +239,7 @@ class Group:
             raise GroupError("no_topology", "the fabric manager's topology did not arrive within 10 s") from None
         self._telling.mark("topology")
         again = order.again
-        served_later = again or t.options.get("quorum") is not None
+        served_later = again or t.options.quorum is not None
         await t.view.registered(t.spec.roots, [] if served_later else order.receivers, self.crew.timeout_s)
         self.crew.join(
             t.spec.roots,
@@ -280,7 +280,7 @@ class Group:
         self._reactions.kick()
 
     def _check_quorum(self) -> None:
-        quorum = self.transfer.options.get("quorum")
+        quorum = self.transfer.options.quorum
         ready = sum(m.opened for m in self.crew.receivers)
         if quorum is not None and ready < quorum:
             raise GroupError("quorum", f"{ready} receivers are ready, the quorum is {quorum}")
@@ -367,7 +367,7 @@ class Group:
 
     def _pace(self, left_s: float | None) -> float:
         left_s = self.transfer.ideal_s if left_s is None else left_s
-        return pace.between(left_s, self.transfer.options["lease_ms"] / 1000, self.crew.timeout_s)
+        return pace.between(left_s, self.transfer.options.lease_ms / 1000, self.crew.timeout_s)
 
     async def _poll_loop(self) -> None:
         began = time.monotonic()
@@ -400,7 +400,7 @@ class Group:
         if paces is not None and paces.hasty(now):
             wait = pace.HASTY_S
         await asyncio.sleep(max(0.02, pace.HASTY_S - (now - last)))
-        quiet = pace.quiet(self.transfer.options["lease_ms"] / 1000, self.crew.timeout_s)
+        quiet = pace.quiet(self.transfer.options.lease_ms / 1000, self.crew.timeout_s)
         slowed = self.transfer.slowed
         while not slowed.is_set() and (left := min(last + wait, self.crew.asked + quiet) - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):

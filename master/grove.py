@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError
 from datacast.core.trees import Network
@@ -20,6 +20,8 @@ from .plan import RATE_UNKNOWN, Plan, PlanError, make_plan, make_plan_for
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from datacast.fabric_manager.api import GroupOptions
 
 TREES_MAX = 32
 """Of a group: more an agent does not take."""
@@ -39,7 +41,7 @@ def plan_roots(
     graph: nx.Graph,
     roots: Sequence[str],
     receivers: Sequence[str],
-    options: Mapping[str, Any],
+    options: GroupOptions,
     load: Load,
     network: Network | None,
     payload: int | None = None,
@@ -49,7 +51,7 @@ def plan_roots(
     if list(roots) == list(receivers) and len(roots) == 1:
         return {roots[0]: Plan((), payload or LONE_PAYLOAD, 1, 1, LONE_MTU)}
     most = max(1, TREES_MAX // len(roots))
-    given = {**options, "delivery": "together", "trees": min(options.get("trees") or most, most)}
+    given = replace(options, delivery="together", trees=min(options.trees or most, most))
     plans: dict[str, Plan] = {}
     errors: list[PlanError] = []
     used = Counter(load)

@@ -27,7 +27,7 @@ def for_all(t: Transfer, objects: Objects | None) -> Opening:
         piece=t.plan.payload,
         per_block=t.block,
         source=t.spec.source,
-        lease_ms=t.options["lease_ms"],
+        lease_ms=t.options.lease_ms,
         trees=tuple([planned.transport.of(tree) for tree, planned in zip(t.tree_ids, t.plan.trees, strict=True)]),
         bundle=t.bundle,
         sha256=expected or "",

@@ -34,8 +34,8 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from datacast.core import constants as wire
 from datacast.core.errors import DatacastError
@@ -51,6 +51,8 @@ from .stable import with_routes as rated_routes
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from datacast.fabric_manager.api import GroupOptions
 
 log = logging.getLogger("datacast.master")
 
@@ -188,7 +190,7 @@ def room(tree: Tree, load: Mapping[tuple[str, str], int], frame: int, interest: 
 
 
 def transport(
-    options: dict[str, Any],
+    options: GroupOptions,
     *,
     rate_bps: int,
     frame_bytes: int,
@@ -198,17 +200,16 @@ def transport(
     share: float = 1.0,
     even_bps: int | None = None,
 ) -> Transport:
-    """Defaults as the module says; `options` as GroupOptions. `others`: trees of other groups on the busiest link;
+    """Defaults as the module says, where `options` say nothing. `others`: trees of other groups on the busiest link;
     `hops`: links to the farthest receiver; `share`: of the links' rate, as `room` says; `even_bps`: an even share of
     its links, where a tree is planned for less than they carry: it begins with that, at most with its rate."""
 
-    def given(name: str, default: int) -> int:
-        value = options.get(name)
+    def given(value: int | None, default: int) -> int:
         return default if value is None else value
 
-    rate = given("rate_bps", max(RATE_MIN, int(rate_bps * share)))
+    rate = given(options.rate_bps, max(RATE_MIN, int(rate_bps * share)))
     stored = max(CACHE_BYTES, min(rate * CACHE_MS // 8000 // (1 + others), CACHE_MOST))
-    if 0 < (cache := given("cache_bytes", stored)) < frame_bytes:
+    if 0 < (cache := given(options.cache_bytes, stored)) < frame_bytes:
         raise PlanError(
             "cache_too_small",
             f"a cache of {cache} bytes holds none of this group's packets of {frame_bytes}: give room for some tens, "
@@ -216,21 +217,21 @@ def transport(
             what="cache_bytes",
         )
     packet_us = frame_bytes * 8 / rate * 1e6
-    interval = given("interval_us", round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
+    interval = given(options.interval_us, round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
     wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
     credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
-        cc=options.get("cc") or CC,
-        rate_init_bps=min(rate, given("rate_init_bps", max(RATE_MIN, even_bps or rate // (1 + others)))),
+        cc=options.cc or CC,
+        rate_init_bps=min(rate, given(options.rate_init_bps, max(RATE_MIN, even_bps or rate // (1 + others)))),
         rate_max_bps=rate,
-        delta_bps=given("delta_bps", max(1, rate // 20)),
+        delta_bps=given(options.delta_bps, max(1, rate // 20)),
         interval_us=interval,
-        burst=given("burst", min(max(round(10_000 / packet_us), 4), max(32, credits // 2))),
-        credits=min(given("credits", credits), CREDITS_MAX),
-        rto_min_ms=given("rto_min_ms", 50),
+        burst=given(options.burst, min(max(round(10_000 / packet_us), 4), max(32, credits // 2))),
+        credits=min(given(options.credits, credits), CREDITS_MAX),
+        rto_min_ms=given(options.rto_min_ms, 50),
         cache_bytes=cache,
         packet_bytes=frame_bytes,
-        patience_ms=0 if options.get("delivery") == "together" or options.get("planner") else PATIENCE_MS,
+        patience_ms=0 if options.delivery == "together" or options.planner else PATIENCE_MS,
     )
 
 
@@ -255,14 +256,14 @@ def _found(
     graph: nx.Graph,
     source: str,
     receivers: list[str],
-    options: dict[str, Any],
+    options: GroupOptions,
     load: Mapping[tuple[str, str], int],
     network: Network | None,
     known: PlanCache | None,
 ) -> tuple[TreeSet, list[Routes], bool, dict[str, str]]:
     """Trees, routes, whether they go around switches without a cache, and who is cut off. Raises PlanError,
     RouteError."""
-    most = options.get("trees")
+    most = options.trees
     if known is not None and network is not None and (before := known.get(network, source, receivers, most, load)):
         return *before, False, {}
     cut_off: dict[str, str] = {}
@@ -285,7 +286,7 @@ def make_plan(
     graph: nx.Graph,
     source: str,
     receivers: list[str],
-    options: dict[str, Any],
+    options: GroupOptions,
     load: Mapping[tuple[str, str], int] | None = None,
     network: Network | None = None,
     known: PlanCache | None = None,
@@ -306,7 +307,7 @@ def make_plan(
         links = [[graph.edges[arc] for arc in tree.arcs] for tree in trees]
         mtu = min(link["mtu"] for row in links for link in row)
         deepest = max(label_room(graph, trees), ROOM_MIN)
-        payload, labels = payload_size(found_routes, mtu, options.get("payload"), deepest)
+        payload, labels = payload_size(found_routes, mtu, options.payload, deepest)
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
@@ -345,7 +346,7 @@ def make_plan(
 def rated_parts(
     graph: nx.Graph,
     rated: Rated,
-    options: dict[str, Any],
+    options: GroupOptions,
     load: Mapping[tuple[str, str], int],
     frame: int,
     interest: int,
@@ -372,7 +373,7 @@ def _rated_plan(
     graph: nx.Graph,
     source: str,
     receivers: list[str],
-    options: dict[str, Any],
+    options: GroupOptions,
     load: Mapping[tuple[str, str], int],
     network: Network | None,
 ) -> Plan | None:
@@ -384,10 +385,10 @@ def _rated_plan(
             graph,
             source,
             receivers,
-            delivery=options.get("delivery"),
-            planner=options.get("planner"),
+            delivery=options.delivery,
+            planner=options.planner,
             default=RATE_UNKNOWN,
-            most=options.get("trees"),
+            most=options.trees,
             network=network,
         )
         if given is None:
@@ -396,7 +397,7 @@ def _rated_plan(
         trees = [Tree(i, tree.arcs, tree.depth) for i, tree in enumerate(rated.trees)]
         mtu = min(graph.edges[arc]["mtu"] for tree in trees for arc in tree.arcs)
         deepest = max(label_room(graph, trees), ROOM_MIN)
-        payload, labels = payload_size(list(rated.routes), mtu, options.get("payload"), deepest)
+        payload, labels = payload_size(list(rated.routes), mtu, options.payload, deepest)
     except Unreachable:
         return None
     except (TreeError, PlannerError) as error:
@@ -425,14 +426,14 @@ def make_plan_for(
     graph: nx.Graph,
     source: str,
     receivers: list[str],
-    options: dict[str, Any],
+    options: GroupOptions,
     load: Mapping[tuple[str, str], int] | None = None,
     network: Network | None = None,
     known: PlanCache | None = None,
 ) -> Plan:
     """As make_plan, for a group whose file is cut into pieces of `payload` bytes already. Other receivers may get trees
     with longer segments than it leaves room for: then waypoints make them shorter."""
-    options = {**options, "payload": payload}
+    options = replace(options, payload=payload)
     try:
         return make_plan(graph, source, receivers, options, load, network, known)
     except PlanError as error:

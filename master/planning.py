@@ -70,7 +70,7 @@ class Planning:
         missing = len(t.plan.trees) - len(t.tree_ids)
         if missing > 0:
             t.tree_ids += await t.client.tree_ids(missing)
-        block = t.options["block_bytes"]
+        block = t.options.block_bytes
         if t.spec.url is not None:
             block = block or block_bytes(t.size)
         elif t.spec.shards or t.in_parts:
@@ -179,8 +179,8 @@ class Planning:
                 ids=t.tree_ids,
                 payload=t.plan.payload,
                 default=RATE_UNKNOWN,
-                most=t.options.get("trees"),
-                planner=t.options.get("planner"),
+                most=t.options.trees,
+                planner=t.options.planner,
             )
         forests = {root: self._one(root, plan) for root, plan in self._plans.items() if plan.trees}
         return Grove(forests) if t.several else forests[t.spec.source]
@@ -198,7 +198,7 @@ class Planning:
             payload=plan.payload,
             labels=plan.room,
             around=plan.around,
-            most=len(plan.trees) if t.several else t.options.get("trees"),
+            most=len(plan.trees) if t.several else t.options.trees,
             load=t.load,
         )
 

@@ -52,7 +52,7 @@ class SlowReceivers:
         t = self._t
         if t.paces is None or t.plan is None or not working or self._reactions.busy:
             return
-        asked = t.options.get("delivery") != "together" and t.options.get("planner") is None
+        asked = t.options.delivery != "together" and t.options.planner is None
         plans = asked and not t.several
         assert t.forest
         ways = self._ways()

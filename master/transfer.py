@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
@@ -44,7 +43,7 @@ class Transfer:
     ) -> None:
         """`changed`: called when something is to be reported at once."""
         self.order, self.view, self.client, self._changed = order, view, client, changed
-        self.options: dict[str, Any] = asdict(order.spec.options)
+        self.options = order.spec.options
         # Group:
         self.dest_paths = dict(order.dest_paths)
         self.state = "starting"
@@ -114,7 +113,7 @@ class Transfer:
     @property
     def aside_s(self) -> float:
         """So long a receiver may be away, or behind the others; 0: nobody is set aside."""
-        return float(self.options.get("aside_ms", 2000)) / 1000
+        return float(self.options.aside_ms) / 1000
 
     @property
     def file(self) -> dict[str, int]:

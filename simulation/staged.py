@@ -4,10 +4,10 @@ parameters, and its dealing of pieces (stages), in virtual time. Cuts are not si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import networkx as nx
 
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.plan import Plan, PlanError, make_plan, per_block
 from datacast.master.schedule import Scheduler, links_needed
 
@@ -30,18 +30,18 @@ class Staged:
 
     @classmethod
     def of(
-        cls, g: nx.Graph, source: str, receivers: list[str], size: int, options: dict[str, Any], *, seed: int = 1
+        cls, g: nx.Graph, source: str, receivers: list[str], size: int, options: GroupOptions, *, seed: int = 1
     ) -> Staged:
         """`g` as topologies make it, with `rates_bps` or `rate_bps` on its links. Raises ExperimentError."""
         for _, _, data in g.edges(data=True):
-            data.setdefault("mtu", options.get("mtu", 9000))
+            data.setdefault("mtu", 9000)
             data.setdefault("up", True)
         try:
             plan = make_plan(g, source, receivers, options)
         except PlanError as error:
             raise ExperimentError(error.message, what=error.what) from error
         sim = Simulation(seed, ETHERNET)
-        sim.graph(g, options.get("rate_bps", 1_000_000_000))
+        sim.graph(g, options.rate_bps or 1_000_000_000)
         cache = plan.trees[0].transport.cache_bytes
         group = sim.group(source, receivers, size, plan.payload, cache, waiting=4096)
         for planned in plan.trees:

@@ -19,13 +19,14 @@ import argparse
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.content import parse_size
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send, settle
@@ -99,9 +100,9 @@ def network(divide: int) -> tuple[nx.Graph, list[str]]:
     return graph, names
 
 
-def planned(graph: nx.Graph, source: str, receivers: list[str], options: dict[str, Any]) -> tuple[int, float]:
+def planned(graph: nx.Graph, source: str, receivers: list[str], options: GroupOptions) -> tuple[int, float]:
     """Trees, and Mbit/s of payload of all receivers together."""
-    plan = make_plan(graph, source, receivers, {"delivery": "stable", "mtu": MTU, **options})
+    plan = make_plan(graph, source, receivers, replace(options, delivery="stable"))
     assert plan.rated is not None
     return len(plan.trees), sum(plan.rated.got.values()) * plan.payload / plan.frame_bytes / MBIT
 
@@ -130,7 +131,7 @@ def once(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Ro
     source, *receivers = names
     report = sent(lab, planner, names, size, number)
     times = [report["receivers"][name]["finish_s"] for name in receivers]
-    trees, rate = planned(lab.graph, source, receivers, options_of(planner))
+    trees, rate = planned(lab.graph, source, receivers, GroupOptions(**options_of(planner)))
     return Row(
         planner,
         trees,

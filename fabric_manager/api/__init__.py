@@ -48,6 +48,7 @@ Name = Annotated[str, MinLen(1), MaxLen(128)]
 Path = Annotated[str, MinLen(1), MaxLen(4096)]
 ByteRange = Annotated[str, StringConstraints(pattern=ranges.PATTERN)]
 """FIRST-LAST in bytes, both counted in; FIRST- to the end; K/N: the K-th of N parts."""
+PlannerName = Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +62,7 @@ class GroupOptions:
     delivery: Literal["stable", "together"] | None = None
     """`stable`: each receiver at its own rate; `together`: all at the slowest one's. None: stable where
     their links differ, and where a receiver turns out slower than the others."""
-    planner: Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"] | None = (
-        None
-    )
+    planner: PlannerName | None = None
     """Whose trees with rates (planners/README.md); None: datacast's."""
     cache_bytes: Annotated[int, Ge(0), Le(1 << 30)] | None = None
     """C, content store per tree at every branch node; 0: the node's default."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.plan import CC, transport
 from datacast.master.requests import Transport
 from datacast.topologies import hosts, parse
@@ -114,23 +115,31 @@ class Setting:
         return self.slow * self.piece / self.mtu
 
     def overridden(self) -> dict[str, int]:
-        """Options of a group (GroupOptions) that the setting gives: they take the place of the master's choice."""
-        papers = {"rate_init_bps": self.rate // 2, **PAPERS_RULE} if self.cc == "datacast" else {}
-        given = {
-            "delta_bps": self.delta,
-            "interval_us": self.interval // 1000,
-            "rate_init_bps": self.rate_init,
-            "credits": self.credits,
-            "burst": self.burst,
-            "rto_min_ms": self.rto_min // 1_000_000,
-        }
-        return {**papers, **{name: value for name, value in given.items() if value}}
+        """What the setting gives in the place of the master's choice."""
+        given, plain = vars(self.options()), vars(GroupOptions(cc=self.cc))
+        return {name: value for name, value in given.items() if value != plain[name]}
+
+    def options(self) -> GroupOptions:
+        """Of a group: what the setting gives, the paper's values under its own rule, else the master's choice."""
+
+        def given(value: int, papers: int) -> int | None:
+            return value or (papers if self.cc == "datacast" else None)
+
+        return GroupOptions(
+            cc=self.cc,
+            rate_init_bps=given(self.rate_init, self.rate // 2),
+            delta_bps=given(self.delta, PAPERS_RULE["delta_bps"]),
+            interval_us=given(self.interval // 1000, PAPERS_RULE["interval_us"]),
+            credits=given(self.credits, PAPERS_RULE["credits"]),
+            burst=given(self.burst, PAPERS_RULE["burst"]),
+            rto_min_ms=given(self.rto_min // 1_000_000, PAPERS_RULE["rto_min_ms"]),
+        )
 
     def product(self, others: int = 0, hops: int = HOPS, frame: int = 0, share: float = 1.0) -> Transport:
         """What a master hands out for a tree over `hops` links of `rate`, with `others` trees of other groups on its
         busiest link, for frames of so many bytes (0: the MTU) and a share of the links' rate (master.plan.room)."""
         return transport(
-            {"cc": self.cc, **self.overridden()},
+            self.options(),
             rate_bps=self.rate,
             frame_bytes=frame or self.mtu,
             queue_packets=self.queue,

@@ -3,16 +3,26 @@ that joins. Every planner's trees carry the file on our core, with the master's 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from datacast import planners
+from datacast.fabric_manager.api import PlannerName
 
 from ..errors import ExperimentError
 from ..networks import MBIT, TABLE1, clusters
 from ..staged import Staged
 from .base import Experiment, Report, Result, Row, Setting
 
-ON_CABLES = ("datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck")
+ON_CABLES: tuple[PlannerName, ...] = (
+    "datacast",
+    "stable",
+    "fpfr",
+    "balanced",
+    "depth-first",
+    "dijkstra",
+    "max-bottleneck",
+)
 """The others send from host to host, several times over one cable: their rates are in bench/planners/paper.py."""
 ONE_RATE = ("fpfr", "balanced", "depth-first", "max-bottleneck")
 """Over cables Dijkstra's tree is the one there is, its hops at rates of their own: on a tree network that is stable."""
@@ -20,17 +30,19 @@ SLOW_JOINS = [("s-A", "tenth", 10, 10)]
 SIZE = 64_000_000
 
 
-def _chosen(s: Setting) -> tuple[str, ...]:
+def _chosen(s: Setting) -> tuple[PlannerName, ...]:
     if s.planner and s.planner not in ON_CABLES:
         known = ", ".join(ON_CABLES)
         why = "sends from host to host" if s.planner in planners.PLANNERS else "is no planner"
         raise ExperimentError(f"{s.planner} {why}; over cables there are {known}", what="planner")
-    return (s.planner,) if s.planner else ON_CABLES
+    return tuple(planner for planner in ON_CABLES if s.planner in ("", planner))
 
 
-def deliver(s: Setting, g: Any, source: str, receivers: list[str], planner: str) -> tuple[Staged, dict[str, float]]:
+def deliver(
+    s: Setting, g: Any, source: str, receivers: list[str], planner: PlannerName
+) -> tuple[Staged, dict[str, float]]:
     """Run it; seconds of each receiver. Raises ExperimentError."""
-    options = {"planner": planner, "cc": s.cc, "delivery": "stable", **s.overridden()}
+    options = replace(s.options(), planner=planner, delivery="stable")
     staged = Staged.of(g, source, receivers, s.size or SIZE, options, seed=s.seed)
     times = staged.run()
     if problem := staged.sim.check():

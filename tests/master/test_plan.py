@@ -13,6 +13,7 @@ from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
 from datacast.core.trees import Network
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
 from datacast.master.plan import transport as make_transport
@@ -47,27 +48,27 @@ def test_a_payload_that_is_given_must_fit() -> None:
 def test_pieces_leave_room_for_the_stacks_needed_when_appliances_go() -> None:
     """Three switches in a row: with appliances a stack is shorter than the whole path."""
     made = graph(make=lambda: chain(3))
-    assert make_plan(made, "h0", ["h1"], {}).room == 3
+    assert make_plan(made, "h0", ["h1"], GroupOptions()).room == 3
     for i in range(3):
         made.nodes[f"s{i}"].update(cache=True, msd=2)
-    plan = make_plan(made, "h0", ["h1"], {})
+    plan = make_plan(made, "h0", ["h1"], GroupOptions())
     assert plan.labels == 2 and plan.room == 2, "no deeper than the switches can handle"
     for i in range(3):
         made.nodes[f"s{i}"].update(cache=True, msd=None)
-    plan = make_plan(made, "h0", ["h1"], {})
+    plan = make_plan(made, "h0", ["h1"], GroupOptions())
     assert plan.room == 4 and plan.payload + 4 * plan.room + wire.HEADER_LEN == 9000
 
 
 def test_an_interest_that_does_not_fit_fails_the_plan() -> None:
     made = graph(mtu=40)
     with pytest.raises(PlanError, match=r"an interest of tree \d needs an MTU of \d+, the links have 40") as caught:
-        make_plan(made, "00", SIX, {})
+        make_plan(made, "00", SIX, GroupOptions())
     assert caught.value.code == "mtu"
 
 
 def test_an_mtu_that_leaves_next_to_nothing_is_refused() -> None:
     with pytest.raises(PlanError, match="an MTU of 64 bytes leaves 36 for the payload under 3 labels") as caught:
-        make_plan(graph(mtu=64), "00", SIX, {})
+        make_plan(graph(mtu=64), "00", SIX, GroupOptions())
     assert caught.value.code == "mtu_too_small"
 
 
@@ -75,7 +76,7 @@ def test_receivers_that_are_cut_off_are_named_and_the_others_get_their_trees() -
     made = graph()
     for link in made.edges("21"):
         made.edges[link]["up"] = False
-    plan = make_plan(made, "00", SIX, {})
+    plan = make_plan(made, "00", SIX, GroupOptions())
     assert list(plan.cut_off) == ["21"] and "from 00 to 21" in plan.cut_off["21"]
     assert len(plan.trees) == 2 and all(set(t.routes) == set(SIX) - {"21"} for t in plan.trees)
 
@@ -86,20 +87,20 @@ def test_a_switch_that_cannot_handle_the_labels_is_named() -> None:
     for node in made:
         made.nodes[node]["cache"] = False
     with pytest.raises(PlanError) as caught:
-        make_plan(made, "h0", ["h1"], {})
+        make_plan(made, "h0", ["h1"], GroupOptions())
     assert caught.value.code == "msd" and caught.value.what.startswith("s")
 
 
 def test_the_smallest_mtu_of_the_trees_counts() -> None:
     made = graph()
     made.edges["00", "s0.0"]["mtu"] = 1500
-    plan = make_plan(made, "00", SIX, {})
+    plan = make_plan(made, "00", SIX, GroupOptions())
     assert plan.mtu == 1500 and plan.payload <= 1484
 
 
 def test_arcs_are_disjoint_and_reach_every_receiver() -> None:
     made = graph()
-    plan = make_plan(made, "00", SIX, {})
+    plan = make_plan(made, "00", SIX, GroupOptions())
     arcs = [arc for tree in plan.trees for arc in tree.arcs]
     assert len(plan.trees) == 2 and len(arcs) == len(set(arcs))
     for tree in plan.trees:
@@ -107,13 +108,13 @@ def test_arcs_are_disjoint_and_reach_every_receiver() -> None:
 
 
 def test_fewer_trees_when_asked() -> None:
-    assert len(make_plan(graph(), "00", SIX, {"trees": 1}).trees) == 1
+    assert len(make_plan(graph(), "00", SIX, GroupOptions(trees=1)).trees) == 1
 
 
 def test_links_that_are_down_are_not_used() -> None:
     made = graph()
     made.edges["00", "s0.0"]["up"] = False
-    plan = make_plan(made, "00", SIX, {})
+    plan = make_plan(made, "00", SIX, GroupOptions())
     assert len(plan.trees) == 1
     assert not any({"00", "s0.0"} == set(arc) for tree in plan.trees for arc in tree.arcs)
 
@@ -122,25 +123,26 @@ def test_a_source_that_is_cut_off_is_named() -> None:
     made = graph(make=lambda: star(3))
     made.edges["h0", "s"]["up"] = False
     with pytest.raises(PlanError, match="h0") as caught:
-        make_plan(made, "h0", ["h1", "h2"], {})
+        make_plan(made, "h0", ["h1", "h2"], GroupOptions())
     assert caught.value.code == "no_tree"
 
 
 def test_ideal_counts_every_header() -> None:
-    plan = make_plan(graph(), "00", SIX, {})
+    plan = make_plan(graph(), "00", SIX, GroupOptions())
     fraction = plan.payload / (plan.payload + 14 + 4 * plan.labels + 16)
     assert plan.ideal_s(10**8) == pytest.approx(8 * 10**8 / (2 * 10**8 * fraction))
 
 
 def test_credits_keep_a_queue_of_100_packets_from_overflowing() -> None:
     for others in range(4):
-        credits = make_transport({}, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=others).credits
-        assert credits * 2 * (1 + others) <= 100 and credits >= 8
+        t = make_transport(GroupOptions(), rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=others)
+        assert t.credits * 2 * (1 + others) <= 100 and t.credits >= 8
 
 
 def test_credits_cover_the_path_and_a_pause_of_its_hosts() -> None:
     def credits(rate: int, hops: int) -> int:
-        return make_transport({}, rate_bps=rate, frame_bytes=9014, queue_packets=10_000, others=0, hops=hops).credits
+        t = make_transport(GroupOptions(), rate_bps=rate, frame_bytes=9014, queue_packets=10_000, others=0, hops=hops)
+        return t.credits
 
     assert credits(10**7, 2) == 16  # the least
     assert credits(10**8, 2) == 8 + 2 + 28  # 20 ms at 0.72 ms a packet
@@ -151,20 +153,21 @@ def test_credits_cover_the_path_and_a_pause_of_its_hosts() -> None:
 @pytest.mark.parametrize("rate", [10**8, 10**9, 10**10, 10**11])
 def test_a_burst_fits_a_queue_beside_the_credits_and_nobody_asks_again_while_they_wait_for_tokens(rate: int) -> None:
     for frame, queue in itertools.product((1518, 9014), (100, 600)):
-        one = make_transport({}, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=0, hops=6)
+        one = make_transport(GroupOptions(), rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=0, hops=6)
         assert one.burst + one.credits <= queue
         assert one.rto_min_ms / 1000 > one.credits * frame * 8 / rate
 
 
 def test_a_long_queue_lets_more_packets_leave_together() -> None:
     def burst(queue: int) -> int:
-        return make_transport({}, rate_bps=2 * 10**10, frame_bytes=1518, queue_packets=queue, others=0).burst
+        t = make_transport(GroupOptions(), rate_bps=2 * 10**10, frame_bytes=1518, queue_packets=queue, others=0)
+        return t.burst
 
     assert (burst(100), burst(600)) == (32, 149)
 
 
 def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
-    plan = make_plan(graph(), "00", SIX, {})
+    plan = make_plan(graph(), "00", SIX, GroupOptions())
     arcs = [set(tree.arcs) for tree in plan.trees]
     crossed = any((v, u) in arcs[1] for u, v in arcs[0])
     assert crossed
@@ -172,36 +175,36 @@ def test_a_cable_with_another_trees_interests_leaves_room_for_them() -> None:
         share = tree.transport.rate_max_bps / tree.rate_bps
         assert plan.frame_bytes / (plan.frame_bytes + 200) < share < 1
         assert tree.transport.packet_bytes == plan.frame_bytes
-    one = make_plan(graph(), "00", SIX, {"trees": 1}).trees[0]
+    one = make_plan(graph(), "00", SIX, GroupOptions(trees=1)).trees[0]
     assert one.transport.rate_max_bps == one.rate_bps
     load = {(v, u): 3 for u, v in one.arcs}
-    assert make_plan(graph(), "00", SIX, {"trees": 1}, load).trees[0].transport.rate_max_bps < one.rate_bps
+    assert make_plan(graph(), "00", SIX, GroupOptions(trees=1), load).trees[0].transport.rate_max_bps < one.rate_bps
 
 
 def test_steady_is_the_rule_unless_another_is_given() -> None:
-    assert make_plan(graph(), "00", SIX, {}).trees[0].transport.cc == "steady"
-    assert make_plan(graph(), "00", SIX, {"cc": "datacast"}).trees[0].transport.cc == "datacast"
+    assert make_plan(graph(), "00", SIX, GroupOptions()).trees[0].transport.cc == "steady"
+    assert make_plan(graph(), "00", SIX, GroupOptions(cc="datacast")).trees[0].transport.cc == "datacast"
 
 
 def test_rate_increase_keeps_the_papers_duplicate_ratio() -> None:
-    t = make_transport({}, rate_bps=10**8, frame_bytes=1500, queue_packets=100, others=0)
+    t = make_transport(GroupOptions(), rate_bps=10**8, frame_bytes=1500, queue_packets=100, others=0)
     assert (t.delta_bps, t.interval_us) == (5_000_000, 1000)
     slope = t.delta_bps / (t.interval_us * 1e-6)
     assert slope / (slope + 10**16 / (2 * 1500 * 8)) == pytest.approx(0.0119, abs=0.0002)  # Theorem 2
 
 
 def test_what_is_given_is_taken() -> None:
-    given = {
-        "cc": "other",
-        "rate_bps": 10**7,
-        "rate_init_bps": 10**6,
-        "delta_bps": 7,
-        "interval_us": 9,
-        "burst": 3,
-        "credits": 5,
-        "rto_min_ms": 11,
-        "cache_bytes": 0,
-    }
+    given = GroupOptions(
+        cc="other",
+        rate_bps=10**7,
+        rate_init_bps=10**6,
+        delta_bps=7,
+        interval_us=9,
+        burst=3,
+        credits=5,
+        rto_min_ms=11,
+        cache_bytes=0,
+    )
     t = make_transport(given, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=2)
     assert msgspec.to_builtins(t.of(4)) == {
         "id": 4,
@@ -217,7 +220,7 @@ def test_what_is_given_is_taken() -> None:
         "packet_bytes": 9014,
         "patience_ms": 300,
     }
-    for where_none_will_be_planned in ({"delivery": "together"}, {"planner": "fpfr"}):
+    for where_none_will_be_planned in (GroupOptions(delivery="together"), GroupOptions(planner="fpfr")):
         other = make_transport(
             where_none_will_be_planned, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=0
         )
@@ -236,22 +239,22 @@ def test_what_is_given_is_taken() -> None:
     ],
 )
 def test_a_store_holds_what_some_milliseconds_bring(rate: int, others: int, stored: int) -> None:
-    t = make_transport({}, rate_bps=rate, frame_bytes=9014, queue_packets=100, others=others)
+    t = make_transport(GroupOptions(), rate_bps=rate, frame_bytes=9014, queue_packets=100, others=others)
     assert t.cache_bytes == stored
 
 
 @pytest.mark.parametrize("size", [3, 9013])
 def test_a_cache_that_holds_no_packet_is_refused(size: int) -> None:
     with pytest.raises(PlanError, match=f"{size} bytes holds none of this group's packets of 9014") as caught:
-        make_transport({"cache_bytes": size}, rate_bps=10**9, frame_bytes=9014, queue_packets=100, others=0)
+        make_transport(GroupOptions(cache_bytes=size), rate_bps=10**9, frame_bytes=9014, queue_packets=100, others=0)
     assert (caught.value.code, caught.value.what) == ("cache_too_small", "cache_bytes")
 
 
 def test_links_that_other_groups_use_start_slower_and_queue_less() -> None:
     made = graph()
-    alone = make_plan(made, "00", SIX, {})
+    alone = make_plan(made, "00", SIX, GroupOptions())
     load = {arc: 1 for arc in alone.trees[0].arcs}
-    first, second = make_plan(made, "00", SIX, {}, load).trees
+    first, second = make_plan(made, "00", SIX, GroupOptions(), load).trees
     busy = first if any(load.get(arc) for arc in first.arcs) else second
     assert busy.transport.rate_init_bps == busy.transport.rate_max_bps // 2 and busy.transport.credits == 24
 
@@ -286,23 +289,23 @@ def two_ways() -> object:
 
 def test_trees_go_around_several_appliances_that_are_absent_in_a_row() -> None:
     made = graph(make=two_ways)
-    assert make_plan(made, "h0", ["h1"], {}).around is False
-    plan = make_plan(made, "h0", ["h1"], {})
+    assert make_plan(made, "h0", ["h1"], GroupOptions()).around is False
+    plan = make_plan(made, "h0", ["h1"], GroupOptions())
     one = "a0" if any("a0" in arc for arc in plan.trees[0].arcs) else "a1"
     for name in (one, one.replace("a", "b")):
         made.nodes[name]["cache"] = False
-    plan = make_plan(made, "h0", ["h1"], {})
+    plan = make_plan(made, "h0", ["h1"], GroupOptions())
     assert plan.around and not any(one in arc for arc in plan.trees[0].arcs)
     for name in ("a0", "a1", "b0", "b1"):
         made.nodes[name]["cache"] = False
     with pytest.raises(PlanError) as caught:
-        make_plan(made, "h0", ["h1"], {})
+        make_plan(made, "h0", ["h1"], GroupOptions())
     assert caught.value.code == "msd" and caught.value.what in ("e0", "e1", "a0", "a1", "b0", "b1")
 
 
 def test_a_running_group_goes_around_appliances_that_went_and_back_when_they_return() -> None:
     made = graph(make=two_ways)
-    plan = make_plan(made, "h0", ["h1"], {})
+    plan = make_plan(made, "h0", ["h1"], GroupOptions())
     forest = Forest(
         made,
         plan.found.network,
@@ -339,7 +342,7 @@ def test_a_group_of_neighbours_has_room_for_every_other_host_to_join(spec) -> No
     net = graph(1500, make=lambda: topologies.parse(spec))
     source, near, *others = [name for name, data in net.nodes(data=True) if data["kind"] == "host"]
     for host in others:
-        plan = make_plan(net, source, [near], {})
+        plan = make_plan(net, source, [near], GroupOptions())
         ids = list(range(1, len(plan.trees) + 1))
         forest = Forest(
             net,
@@ -361,7 +364,7 @@ def test_groups_share_the_network_with_shorter_segments_until_an_appliance_goes(
     net = graph(1500, make=lambda: topologies.parse("bcube:4,1"))
     network = Network(net)
 
-    plan = make_plan(net, "00", SIX, {}, network=network)
+    plan = make_plan(net, "00", SIX, GroupOptions(), network=network)
     ids, routes = list(range(1, len(plan.trees) + 1)), list(plan.found_routes)
     one = Forest(net, network, "00", plan.found, routes, ids=ids, payload=plan.payload, labels=plan.room)
 
@@ -392,8 +395,8 @@ def test_groups_share_the_network_with_shorter_segments_until_an_appliance_goes(
 )
 def test_a_group_that_is_resumed_for_one_receiver_keeps_the_size_of_its_pieces(spec, source, receivers) -> None:
     net = graph(1500, make=lambda: topologies.parse(spec))
-    first = make_plan(net, source, receivers, {})
+    first = make_plan(net, source, receivers, GroupOptions())
     for name in receivers:
-        again = make_plan_for(first.payload, net, source, [name], {})
+        again = make_plan_for(first.payload, net, source, [name], GroupOptions())
         assert again.payload == first.payload and again.trees
         assert again.labels <= again.room <= first.room

@@ -9,6 +9,7 @@ from small import bcube41
 
 from datacast.core.routes import Routes, routes
 from datacast.core.trees import ArcLoad, Network, TreeSet
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.plan import Plan, make_plan
 from datacast.master.plan_cache import PLANS_MAX, PlanCache
@@ -34,7 +35,7 @@ class Fabric:
         monkeypatch.setattr(TreeSet, "compute", counted)
 
     def plan(self, receivers: list[str] = SIX, load: ArcLoad | None = None, trees: int | None = None) -> Plan:
-        options = {"trees": trees}
+        options = GroupOptions(trees=trees)
         return make_plan(self.graph, "00", receivers, options, load or ArcLoad(self.network), self.network, self.known)
 
     def forest(self, plan: Plan) -> Forest:

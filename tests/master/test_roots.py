@@ -8,6 +8,7 @@ from simulated import run
 from small import bcube41, star
 
 from datacast.core.trees import Network
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.grove import TREES_MAX, Agreement, Differ, Grove, ideal_s, joined, plan_roots
 from datacast.master.plan import PlanError
@@ -29,7 +30,7 @@ def test_every_root_has_trees_to_all_receivers_but_itself_and_all_cut_the_file_a
     for *_, data in g.edges(data=True):
         data.update(up=True, mtu=9000, rate_bps=50_000_000)
     receivers = ["02", "10", "21", "23"]
-    plans = plan_roots(g, ["00", "21", "31"], receivers, {}, {}, Network(g))
+    plans = plan_roots(g, ["00", "21", "31"], receivers, GroupOptions(), {}, Network(g))
     assert list(plans) == ["00", "21", "31"]
     assert len({plan.payload for plan in plans.values()}) == 1
     for root, plan in plans.items():
@@ -47,7 +48,7 @@ def test_many_roots_share_the_trees_that_an_agent_takes() -> None:
     for *_, data in g.edges(data=True):
         data.update(up=True, mtu=9000, rate_bps=50_000_000)
     hosts = [n for n, d in g.nodes(data=True) if d["kind"] == "host"]
-    plans = plan_roots(g, hosts, hosts, {}, {}, Network(g))
+    plans = plan_roots(g, hosts, hosts, GroupOptions(), {}, Network(g))
     assert len(plans) == 16 and sum(len(plan.trees) for plan in plans.values()) <= TREES_MAX
 
 
@@ -56,7 +57,7 @@ def test_the_ideal_is_bound_by_the_sources_links_and_by_the_receiver_s_own() -> 
     times = {}
     for slow in (20, 50, 100):
         g = graph_with({"h0": slow * 10**6, "h1": slow * 10**6})
-        plan = joined(plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g)))
+        plan = joined(plan_roots(g, ["h0", "h1"], ["h2", "h3"], GroupOptions(), {}, Network(g)))
         times[slow] = ideal_s(plan, g, ["h2", "h3"], size) * plan.payload / plan.frame_bytes
     assert times == pytest.approx({20: 20.0, 50: 8.0, 100: 8.0})
 
@@ -64,16 +65,16 @@ def test_the_ideal_is_bound_by_the_sources_links_and_by_the_receiver_s_own() -> 
 def test_a_root_that_reaches_nobody_is_left_out_and_when_none_does_the_plan_says_so() -> None:
     g = graph_with({})
     g.edges["h1", "s"]["up"] = False
-    assert list(plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g))) == ["h0"]
+    assert list(plan_roots(g, ["h0", "h1"], ["h2", "h3"], GroupOptions(), {}, Network(g))) == ["h0"]
     g.edges["h0", "s"]["up"] = False
     with pytest.raises(PlanError):
-        plan_roots(g, ["h0", "h1"], ["h2", "h3"], {}, {}, Network(g))
+        plan_roots(g, ["h0", "h1"], ["h2", "h3"], GroupOptions(), {}, Network(g))
 
 
 # ---- links ----
 def grove_of(g, roots, receivers) -> Grove:
     number, forests = 0, {}
-    for root, plan in plan_roots(g, roots, receivers, {}, {}, network := Network(g)).items():
+    for root, plan in plan_roots(g, roots, receivers, GroupOptions(), {}, network := Network(g)).items():
         ids = list(range(number, number := number + len(plan.trees)))
         forests[root] = Forest(
             g, network, root, plan.found, list(plan.found_routes), ids=ids, payload=plan.payload, labels=plan.room

@@ -6,6 +6,7 @@ import pytest
 
 from datacast import topologies
 from datacast.core.trees import Network
+from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan
 from datacast.master.stable import PIECE_S, TREES_MAX, RatedForest, with_routes
@@ -23,7 +24,7 @@ def fabric(slow: bool = True):
 
 
 def test_a_slow_receiver_is_in_slow_trees_only():
-    plan = make_plan(fabric(), "00", SIX, {})
+    plan = make_plan(fabric(), "00", SIX, GroupOptions())
     assert plan.rated is not None
     assert sorted(tree.rate_bps for tree in plan.trees) == [SLOW, SLOW, FAST - SLOW, FAST - SLOW]
     assert all(("31" in tree.routes) == (tree.rate_bps == SLOW) for tree in plan.trees)
@@ -36,29 +37,29 @@ def test_a_slow_receiver_is_in_slow_trees_only():
 def test_trees_begin_with_an_even_share_of_their_links_and_slow_ones_at_their_rate():
     g = fabric()
     load = {arc: 3 for u, v in g.edges for arc in ((u, v), (v, u)) if "31" not in arc}
-    plan = make_plan(g, "00", SIX, {}, load=load)
+    plan = make_plan(g, "00", SIX, GroupOptions(), load=load)
     for tree in plan.trees:
         begins = tree.transport.rate_init_bps
         assert begins == (tree.transport.rate_max_bps if tree.rate_bps == SLOW else FAST // 4)
 
 
 def test_receivers_that_do_not_differ_are_served_together():
-    assert make_plan(fabric(slow=False), "00", SIX, {}).rated is None
-    assert make_plan(fabric(), "00", [name for name in SIX if name != "31"], {}).rated is None
-    assert make_plan(fabric(), "00", SIX, {"delivery": "together"}).rated is None
-    assert make_plan(fabric(slow=False), "00", SIX, {"delivery": "stable"}).rated is not None
+    assert make_plan(fabric(slow=False), "00", SIX, GroupOptions()).rated is None
+    assert make_plan(fabric(), "00", [name for name in SIX if name != "31"], GroupOptions()).rated is None
+    assert make_plan(fabric(), "00", SIX, GroupOptions(delivery="together")).rated is None
+    assert make_plan(fabric(slow=False), "00", SIX, GroupOptions(delivery="stable")).rated is not None
 
 
 @pytest.mark.parametrize("planner", ["stable", "fpfr", "balanced", "dijkstra", "max-bottleneck", "depth-first"])
 def test_a_group_may_have_another_planner_s_trees(planner):
-    plan = make_plan(fabric(), "00", SIX, {"planner": planner})
+    plan = make_plan(fabric(), "00", SIX, GroupOptions(planner=planner))
     assert plan.rated is not None and plan.trees
     assert {name for tree in plan.trees for name in tree.routes} == set(SIX)
 
 
 def test_a_planner_that_cannot_serve_says_so():
     with pytest.raises(PlanError, match="switches make the copies"):
-        make_plan(fabric(), "00", SIX, {"planner": "flat-tree"})
+        make_plan(fabric(), "00", SIX, GroupOptions(planner="flat-tree"))
 
 
 def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
@@ -67,7 +68,7 @@ def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
         if data["kind"] == "switch":
             data |= {"msd": 1, "cache": False}
     try:
-        plan = make_plan(g, "00", SIX, {})
+        plan = make_plan(g, "00", SIX, GroupOptions())
     except PlanError as error:
         assert error.message  # neither way: the reason is told
     else:
@@ -119,7 +120,7 @@ def test_receivers_without_a_link_are_cut_off_and_come_back():
 def test_the_last_receiver_comes_back_although_no_tree_of_its_own_branches(last):
     """The pieces were made for trees with branches, whose segments are short; one path is one long segment."""
     g = fabric(slow=False)
-    made = make_plan(g, "00", SIX, {})
+    made = make_plan(g, "00", SIX, GroupOptions())
     it = forest(g)
     it.alike, it.payload, it.labels, it.caps = True, made.payload, made.labels, {last: SLOW}
     links = [(last, switch, False) for switch in g[last]]
@@ -200,7 +201,7 @@ def test_one_that_left_a_tree_is_never_counted_on_there():
 def test_a_group_that_was_planned_with_one_rate_has_it_again_and_links_that_fail_reroute_its_trees():
     g = fabric(slow=False)
     network = Network(g)
-    plan = make_plan(g, "00", SIX, {}, network=network)
+    plan = make_plan(g, "00", SIX, GroupOptions(), network=network)
     assert plan.found is not None
     old = Forest(
         g, network, "00", plan.found, list(plan.found_routes), ids=[1, 2], payload=plan.payload, labels=plan.room,
@@ -229,9 +230,9 @@ def test_a_rate_per_direction_goes_before_the_one_for_both():
     for switch in ("s0.3", "s1.1"):
         g.edges["31", switch]["rates_bps"] = {"31": FAST, switch: SLOW}
     topologies.validate(g)
-    plan = make_plan(g, "00", SIX, {})
+    plan = make_plan(g, "00", SIX, GroupOptions())
     assert plan.rated is not None and plan.rated.got["31"] == 2 * SLOW
-    back = make_plan(g, "31", ["00", "02"], {})
+    back = make_plan(g, "31", ["00", "02"], GroupOptions())
     assert back.rated is None or set(back.rated.got.values()) == {2 * FAST}
 
 

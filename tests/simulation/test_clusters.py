@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.simulation.errors import ExperimentError
 from datacast.simulation.experiments import EXPERIMENTS, Setting, find
 from datacast.simulation.networks import rated_graph
@@ -53,7 +54,7 @@ def test_receivers_that_are_alike_are_served_as_before() -> None:
     for _, _, data in g.edges(data=True):
         data["rate_bps"] = 50_000_000
     six = ["02", "10", "21", "23", "31", "33"]
-    stable = Staged.of(g, "00", six, 8_000_000, {"delivery": "stable"})
+    stable = Staged.of(g, "00", six, 8_000_000, GroupOptions(delivery="stable"))
     times = stable.run()
     assert max(times.values()) <= 1.005 * stable.plan.ideal_s(8_000_000) + 0.02
 
@@ -64,7 +65,8 @@ def test_on_random_trees_everybody_gets_its_own_rate(seed: int) -> None:
     shape = nx.random_labeled_tree(6, seed=seed)
     links = [(f"s{u}", f"s{v}", *[rng.choice([50, 100, 200])] * 2) for u, v in shape.edges]
     links += [(f"s{i % 6}", f"h{i}", *[rng.choice([20, 100, 200])] * 2) for i in range(8)]
-    staged = Staged.of(rated_graph(links), "h0", [f"h{i}" for i in range(1, 8)], 24_000_000, {"delivery": "stable"})
+    receivers, stable = [f"h{i}" for i in range(1, 8)], GroupOptions(delivery="stable")
+    staged = Staged.of(rated_graph(links), "h0", receivers, 24_000_000, stable)
     times = staged.run()
     assert staged.plan.rated is not None
     share = staged.plan.payload / staged.plan.frame_bytes
