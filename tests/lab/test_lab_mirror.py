@@ -26,7 +26,11 @@ def sent(registry: Registry, layers: list[bytes], times: int = 1) -> dict[str, i
         found = registry.sent()
         return found if all(found.get(sha256(data), 0) >= times * len(data) for data in layers) else None
 
-    return eventually(told, 60, "the registry's log has all of the layers")
+    try:
+        return eventually(told, 60, "the registry's log has all of the layers")
+    except AssertionError as error:
+        wanted = {sha256(data): times * len(data) for data in layers}
+        raise AssertionError(f"{error}: it has {registry.sent()}, wanted are {wanted}") from error
 
 
 def test_containerd_gets_what_groups_have_brought(tmp_path, monkeypatch) -> None:
