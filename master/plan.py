@@ -33,7 +33,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -125,7 +125,7 @@ class Plan:
     @property
     def interest_bytes(self) -> int:
         """The longest interest, as it goes out of the receiver."""
-        return wire.ETHER_LEN + max((route.interest for route in self.found_routes), default=0)
+        return longest_interest(self.found_routes)
 
     def ideal_s(self, size: int) -> float:
         """The file's bytes over what all trees' links carry, every header on them counted (design.md, section 1); with
@@ -180,6 +180,11 @@ def per_block(size: int, payload: int, block_bytes: int | None) -> int:
     """Pieces per block: about `block_bytes` (1 MiB), more for files that would have too many blocks."""
     block = block_bytes or max(BLOCK_BYTES, -(-size // BLOCKS_MAX))
     return max(1, block // payload, -(-size // payload) // BLOCKS_MAX)
+
+
+def longest_interest(found: Iterable[Routes]) -> int:
+    """Bytes of it, as it goes out of the receiver."""
+    return wire.ETHER_LEN + max((route.interest for route in found), default=0)
 
 
 def room(tree: Tree, load: Mapping[tuple[str, str], int], frame: int, interest: int) -> float:
@@ -311,7 +316,7 @@ def make_plan(
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
-    interest = wire.ETHER_LEN + max(route.interest for route in found_routes)
+    interest = longest_interest(found_routes)
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
     own = Counter(arc for tree in trees for arc in tree.arcs)
     against = {back: load.get(back, 0) + own[back] for tree in trees for arc in tree.arcs if (back := arc[::-1])}
@@ -349,9 +354,9 @@ def rated_parts(
     options: GroupOptions,
     load: Mapping[tuple[str, str], int],
     frame: int,
-    interest: int,
 ) -> list[PlannedTree]:
     """Trees with rates, and the transport's parameters for each."""
+    interest = longest_interest(rated.routes)
     rates = {arc: rate_of(graph, arc, RATE_UNKNOWN) for tree in rated.trees for arc in tree.arcs}
     planned = []
     for tree, route, share in zip(rated.trees, rated.routes, shares(rated.trees, rates, interest / frame), strict=True):
@@ -406,8 +411,7 @@ def _rated_plan(
         log.warning("trees with rates cannot be routed, all receivers get the same rate: %s", error)
         return None
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
-    interest = wire.ETHER_LEN + max(route.interest for route in rated.routes)
-    planned = rated_parts(graph, rated, options, load, frame, interest)
+    planned = rated_parts(graph, rated, options, load, frame)
     return Plan(
         tuple(planned),
         payload,

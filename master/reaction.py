@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 
-from datacast.core import constants as wire
 from datacast.fabric_manager.api import Reaction
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.services.problems import Problem
@@ -230,9 +229,7 @@ class Reactions:
     def _rated_parts(self) -> list[PlannedTree]:
         t = self._t
         assert isinstance(t.forest, RatedForest) and t.plan
-        plan = t.forest.plan
-        interest = wire.ETHER_LEN + max((route.interest for route in plan.routes), default=0)
-        return rated_parts(t.forest.graph, plan, t.options, t.load(), t.plan.frame_bytes, interest)
+        return rated_parts(t.forest.graph, t.forest.plan, t.options, t.load(), t.plan.frame_bytes)
 
     def resumed(self, name: str, tree: int, t_ns: int) -> None:
         """A receiver got its first new packet over a changed route."""

@@ -113,7 +113,7 @@ class Transfer:
     @property
     def aside_s(self) -> float:
         """So long a receiver may be away, or behind the others; 0: nobody is set aside."""
-        return float(self.options.aside_ms) / 1000
+        return self.options.aside_ms / 1000
 
     @property
     def file(self) -> dict[str, int]:
