@@ -10,19 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import time
 from pathlib import Path
+
+from memory import status_mb
 
 from datacast import topologies
 from datacast.core.trees import Network
 from datacast.fabric_manager.shares import Ask, Shares, TreeUse
 from datacast.services import garbage
-
-
-def memory_mb(what: str) -> float:
-    """`Rss` now, `HWM` the most there was."""
-    return int(re.search(rf"^Vm{what}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)[1]) / 1024  # type: ignore[index]
 
 
 def main() -> None:
@@ -50,10 +46,10 @@ def main() -> None:
         shares.set_capacity((u, v), args.bps)
         shares.set_capacity((v, u), args.bps)
     garbage.give_back()
-    empty, began = memory_mb("RSS"), time.thread_time()
+    empty, began = status_mb("RSS"), time.thread_time()
     for number, trees in enumerate(groups):
         shares.put(str(number), Ask(trees))
-    entered, took = memory_mb("RSS"), time.thread_time()
+    entered, took = status_mb("RSS"), time.thread_time()
     Path("/proc/self/clear_refs").write_text("5")  # the most there was is counted from here
     rates = shares.compute()
     computed = time.thread_time()
@@ -61,7 +57,7 @@ def main() -> None:
         "groups": len(rates), "trees": sum(map(len, groups)),
         "arcs": sum(len(tree.arcs) for trees in groups for tree in trees.values()),
         "enter_s": round(took - began, 2), "divide_s": round(computed - took, 2),
-        "held_mb": round(entered - empty, 1), "moment_mb": round(memory_mb("HWM") - entered, 1),
+        "held_mb": round(entered - empty, 1), "moment_mb": round(status_mb("HWM") - entered, 1),
         "bps": round(sum(sum(trees.values()) for trees in rates.values())),
     }  # fmt: skip
     print(json.dumps(told))

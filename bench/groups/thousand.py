@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from memory import pss_mb, status_mb
 
 from datacast import topologies
 
@@ -40,15 +41,6 @@ def children(pid: int) -> list[int]:
 def busy_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
-
-
-def pss_mb(pid: int) -> float:
-    return int(re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1]) / 1024  # type: ignore[index]
-
-
-def most_mb(pid: int) -> float:
-    """That it ever had, what it shares counted whole."""
-    return int(re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]) / 1024  # type: ignore[index]
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
@@ -206,7 +198,7 @@ def main() -> None:
                 time.sleep(args.measure)
                 share = {name: round((busy_s(pid) - before[name]) / args.measure, 3) for name, pid in pids.items()}
                 memory = {name: round(pss_mb(pid), 1) for name, pid in pids.items()}
-                most = {name: round(most_mb(pid), 1) for name, pid in pids.items()}
+                most = {name: round(status_mb("HWM", pid), 1) for name, pid in pids.items()}
                 after = agents.ask("figures")
                 answers = []
                 for _ in range(50):
