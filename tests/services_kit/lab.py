@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx
+import routes_once
 from authority import Authority
 from fake_agents import World
 from small import until
@@ -22,6 +23,8 @@ from datacast.master.group import Group
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services.tls import PLAIN, Security
+
+routes_once.install()
 
 PATIENCE_S = 60.0
 

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import httpx
 import numpy as np
+import routes_once
 import yaml
 from authority import Authority
 
@@ -39,6 +40,8 @@ from datacast.services.problems import Problem
 from datacast.services.ranges import blocks, spans, union
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import Identity
+
+routes_once.install()
 
 FINAL = ("done", "partial", "failed", "cancelled")
 
