@@ -121,7 +121,8 @@ class Figures:
         self._skipped(now)
 
     def _skipped(self, now: float) -> None:
-        """What all receivers have passed, because they hold it, the source is never asked for."""
+        """What all receivers hold, the source is never asked for. What they have asked for and not got it has yet to
+        send: over a tree with a small share that is as much as they have credits, and seconds of it."""
         scheduler = self._t.scheduler
         working = [m for m in self._crew.receivers if not m.final and not m.aside]
         if not scheduler or not working or any(m.suspect for m in working):
@@ -131,9 +132,9 @@ class Figures:
             there = working if queue.reach == ALL else [m for m in working if m.name in queue.reach]
             if self._t.several:
                 there = [m for m in there if m.name != root]
-            passed = [seq for seq in Counts.column((m.trees for m in there), tree, "seq") if seq is not None]
-            if there and len(passed) == len(there):
-                scheduler.sent(tree, min(passed), now)
+            low = [low for low in Counts.column((m.trees for m in there), tree, "low") if low is not None]
+            if there and len(low) == len(there):
+                scheduler.sent(tree, min(low), now)
 
     def _not_begun(self, name: str, told: Mapping[str, TreeCounts]) -> bool:
         """Whether trees that begin at this member are unknown to it, though it was told: nothing would ever come over

@@ -45,6 +45,7 @@ class Host:
 class Taking:
     """A tree at a receiver."""
 
+    credits: int
     extents: list[tuple[int, int, int]] = field(default_factory=list)
     end: int = 0
     pieces: int = 0
@@ -60,8 +61,8 @@ class Taking:
             self.extents.pop(0)
         return len(self.extents) < EXTENTS_MAX
 
-    def passed(self, held: int) -> int:
-        """Up to which number it has all."""
+    def low(self, held: int) -> int:
+        """It lacks nothing below that number."""
         at = 0
         for first, piece, count in self.extents:
             missing = ~(held >> piece) & ones(count)
@@ -69,6 +70,14 @@ class Taking:
                 return first + (missing & -missing).bit_length() - 1
             at = first + count
         return at
+
+    def told(self, held: int) -> Message:
+        low = self.low(held)
+        asked = min(self.end, low + self.credits)
+        return {
+            "data": 0, "duplicates": 0, "interests": 0, "retransmitted": 0, "credits": self.credits,
+            "seq": asked, "low": low,
+        }  # fmt: skip
 
 
 @dataclass
@@ -414,7 +423,11 @@ class Agent:
             if number in own
         }
         if role.kind == "receiver":
-            role.taking = {number: role.taking.get(number) or Taking() for number in trees if number not in own}
+            role.taking = {
+                number: role.taking.get(number) or Taking(tree["credits"])
+                for number, tree in trees.items()
+                if number not in own
+            }
             answer = self._routes(role, part.get("routes", {}))
             if not answer["ok"]:
                 return answer
@@ -508,10 +521,7 @@ class Agent:
         if sends:
             told["sends"] = sends
         size, piece, _ = role.cut
-        trees = {
-            str(number): {"data": 0, "duplicates": 0, "interests": 0, "retransmitted": 0, "seq": t.passed(role.held)}
-            for number, t in role.taking.items()
-        }
+        trees = {str(number): taking.told(role.held) for number, taking in role.taking.items()}
         return {
             **told, "bytes": min(size, role.held.bit_count() * piece), "pieces": role.held.bit_count(),
             "blocks_ok": len(role.blocks), "bad_blocks": 0, "t_first_ns": role.t_first_ns,
