@@ -1,31 +1,11 @@
-/* TCP for the sake of company (the paper's Figure 13b): NewReno (RFC 6582) and Cubic (RFC 9438), an acknowledgement per
- * segment, RTO of RFC 6298 with a floor of 200 ms. Counted in segments; a segment takes `segment` bytes on the wire. */
-#include <math.h>
+/* A connection of TCP: its segments and acknowledgements (one per segment), and its timers, the timeout of RFC 6298 with
+ * Linux's floor, and RFC 8985's probe of a tail. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "tcp.h"
 
-enum { AHEAD = 1 << 16, ACK_BYTES = 52 };
-
-struct tcp {
-  int *path, *back;
-  int links, back_links;
-  bool cubic, recovering, partial;
-  dc_time start, stop, armed;
-  uint32_t segment;
-  /* sender */
-  uint64_t una, next, recover;
-  double cwnd, ssthresh;
-  unsigned dup;
-  dc_time srtt, rttvar, rto, deadline;
-  bool measured;
-  double w_max, w_est, k; /* Cubic's */
-  dc_time epoch;
-  /* receiver */
-  uint64_t expected;
-  uint8_t got[AHEAD]; /* of what came early, by number modulo AHEAD */
-};
+enum { ACK_BYTES = 52 };
 
 int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *back, int back_links, uint64_t start,
             uint64_t stop, uint32_t segment)
@@ -41,205 +21,169 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
     abort();
   memcpy(p, path, (size_t)links * sizeof *p);
   memcpy(p + links, back, (size_t)back_links * sizeof *p);
-  *f = (struct tcp){.path = p,
-                    .back = p + links,
-                    .links = links,
-                    .back_links = back_links,
-                    .cubic = flavour[0] == 'c',
-                    .start = start,
-                    .stop = stop,
-                    .armed = start,
-                    .segment = segment,
-                    .cwnd = 10,
-                    .ssthresh = 1e9,
-                    .rto = DC_SEC,
-                    .deadline = DC_NEVER};
+  f->path = p;
+  f->back = p + links;
+  f->links = links;
+  f->back_links = back_links;
+  f->segment = segment;
+  f->start = f->armed = start;
+  f->stop = stop;
+  f->reorder = DC_NEVER;
+  tcp_window_start(&f->w, flavour[0] == 'c');
   s->flows[s->n_flows] = f;
   events_push(&s->events, start, WHO(WHO_TCP, s->n_flows));
   return s->n_flows++;
 }
 
-/* In the bytes of a packet. */
-struct segment {
-  uint64_t number;    /* of the segment, or the next one expected */
-  dc_time echo;       /* when the segment was sent */
-  uint32_t flow, hop; /* the connection, links passed */
-  bool ack, resent;
-};
+static struct tcp_segment *segment_of(struct packet *p) { return (struct tcp_segment *)(void *)p->byte; }
 
-static struct segment *segment_of(struct packet *p) { return (struct segment *)(void *)p->byte; }
+static void put(sim *s, const struct tcp_segment *segment)
+{
+  struct tcp *f = s->flows[segment->flow];
+  struct packet *p = packet_new(&s->pool, sizeof *segment);
+  p->tcp = true;
+  *segment_of(p) = *segment;
+  p->wire = p->len = segment->ack ? ACK_BYTES : f->segment;
+  link_send(s, segment->ack ? f->back[0] : f->path[0], p);
+}
 
-static void put(sim *s, uint32_t flow, bool ack, uint64_t number, dc_time echo, bool resent)
+static void send_one(sim *s, uint32_t flow)
 {
   struct tcp *f = s->flows[flow];
-  struct packet *p = packet_new(&s->pool, sizeof(struct segment));
-  p->tcp = true;
-  *segment_of(p) = (struct segment){.number = number, .echo = echo, .flow = flow, .ack = ack, .resent = resent};
-  p->wire = p->len = ack ? ACK_BYTES : f->segment;
-  link_send(s, ack ? f->back[0] : f->path[0], p);
+  uint64_t number = tcp_pick(f);
+  if (f->next == f->una)
+    f->since = s->now;
+  tcp_note(f, s->now, number);
+  put(s, &(struct tcp_segment){.number = number, .flow = flow});
+}
+
+static bool room(const struct tcp *f) { return f->lost > 0 || f->next - f->una < TCP_AHEAD - 1; }
+
+static dc_time timeout_at(const struct tcp *f)
+{
+  dc_time wait = DC_SEC;
+  if (f->srtt != 0)
+    wait = f->srtt + (4 * f->rttvar > 200 * DC_MS ? 4 * f->rttvar : 200 * DC_MS);
+  return f->since + (wait << f->backoff);
+}
+
+/* There is always more to send, so that what probes a tail is a new segment. */
+static dc_time probe_at(const struct tcp *f)
+{
+  if (f->state != TCP_OPEN || f->sacked > 0 || f->una < f->probe_end || f->srtt == 0)
+    return DC_NEVER;
+  return f->since + (2 * f->srtt > TCP_TICK ? 2 * f->srtt : TCP_TICK);
 }
 
 static void arm(sim *s, uint32_t flow)
 {
   struct tcp *f = s->flows[flow];
-  if (f->deadline < f->armed) {
-    f->armed = f->deadline;
-    events_push(&s->events, f->armed, WHO(WHO_TCP, flow));
+  dc_time at = timeout_at(f), probe = probe_at(f);
+  at = probe < at ? probe : at;
+  at = f->reorder < at ? f->reorder : at;
+  if (at < f->armed) {
+    f->armed = at;
+    events_push(&s->events, at, WHO(WHO_TCP, flow));
   }
 }
 
 static void send_more(sim *s, uint32_t flow)
 {
   struct tcp *f = s->flows[flow];
-  if (s->now >= f->stop)
-    return;
-  while ((double)(f->next - f->una) < f->cwnd && f->next - f->una < AHEAD - 1)
-    put(s, flow, false, f->next++, s->now, false);
-  if (f->deadline == DC_NEVER && f->next > f->una)
-    f->deadline = s->now + f->rto;
+  while ((double)tcp_pipe(f) + 1 <= f->w.cwnd && room(f))
+    send_one(s, flow);
   arm(s, flow);
 }
 
-static void measure(struct tcp *f, dc_time rtt)
+static void measure(struct tcp *f)
 {
-  if (!f->measured) {
-    f->srtt = rtt;
-    f->rttvar = rtt / 2;
-    f->measured = true;
-  } else {
-    dc_time err = rtt > f->srtt ? rtt - f->srtt : f->srtt - rtt;
-    f->rttvar = (3 * f->rttvar + err) / 4;
-    f->srtt = (7 * f->srtt + rtt) / 8;
-  }
-  f->rto = f->srtt + 4 * f->rttvar;
-  if (f->rto < 200 * DC_MS)
-    f->rto = 200 * DC_MS;
-}
-
-static void open_window(sim *s, struct tcp *f)
-{
-  if (f->cwnd < f->ssthresh) {
-    f->cwnd += 1;
+  if (f->srtt == 0) {
+    f->srtt = f->sample;
+    f->rttvar = f->sample / 2;
     return;
   }
-  if (!f->cubic) {
-    f->cwnd += 1 / f->cwnd;
-    return;
-  }
-  if (f->epoch == 0) {
-    f->epoch = s->now;
-    if (f->w_max < f->cwnd)
-      f->w_max = f->cwnd;
-    f->k = cbrt((f->w_max - f->cwnd) / 0.4);
-    f->w_est = f->cwnd;
-  }
-  double t = (double)(s->now - f->epoch + f->srtt) / 1e9;
-  double target = 0.4 * (t - f->k) * (t - f->k) * (t - f->k) + f->w_max;
-  f->w_est += 3 * 0.3 / 1.7 / f->cwnd; /* as fast as Reno would */
-  if (target < f->w_est)
-    target = f->w_est;
-  if (target > 1.5 * f->cwnd)
-    target = 1.5 * f->cwnd;
-  f->cwnd += target > f->cwnd ? (target - f->cwnd) / f->cwnd : 0.01 / f->cwnd;
+  dc_time off = f->sample > f->srtt ? f->sample - f->srtt : f->srtt - f->sample;
+  f->rttvar = (3 * f->rttvar + off) / 4;
+  f->srtt = (7 * f->srtt + f->sample) / 8;
 }
 
-static void loss(struct tcp *f)
-{
-  double flight = (double)(f->next - f->una);
-  double keep = f->cubic ? 0.7 : 0.5;
-  f->w_max = f->cwnd < f->w_max ? f->cwnd * 0.85 : f->cwnd;
-  f->ssthresh = flight * keep > 2 ? flight * keep : 2;
-  f->epoch = 0;
-}
-
-static void acknowledged(sim *s, uint32_t flow, const struct segment *p)
+static void acknowledged(sim *s, uint32_t flow, const struct tcp_segment *ack)
 {
   struct tcp *f = s->flows[flow];
-  if (p->number > f->una) {
-    uint64_t n = p->number - f->una;
-    f->una = p->number;
-    if (f->next < f->una)
-      f->next = f->una;
-    if (!p->resent)
-      measure(f, s->now - p->echo);
-    f->dup = 0;
-    if (f->recovering && f->una < f->recover) { /* a partial one: the next hole */
-      put(s, flow, false, f->una, s->now, true);
-      f->cwnd = f->cwnd > (double)n ? f->cwnd - (double)n + 1 : 1;
-      if (f->partial) { /* RFC 6582's impatient variant: many holes are the RTO's work, not one per round trip */
-        send_more(s, flow);
-        return;
-      }
-      f->partial = true;
-    } else if (f->recovering) {
-      f->recovering = false;
-      f->cwnd = f->ssthresh;
-    } else {
-      for (uint64_t i = 0; i < n; i++)
-        open_window(s, f);
-    }
-    f->deadline = f->next > f->una ? s->now + f->rto : DC_NEVER;
-  } else if (f->next > f->una) {
-    if (f->recovering) {
-      f->cwnd += 1;
-    } else if (++f->dup == 3 && f->una >= f->recover) { /* not for what was sent again: RFC 6582, 3.2 */
-      loss(f);
-      f->recover = f->next;
-      f->recovering = true;
-      f->partial = false;
-      f->cwnd = f->ssthresh + 3;
-      put(s, flow, false, f->una, s->now, true);
-    }
+  uint64_t before = f->una, delivered = tcp_take(f, s->now, ack);
+  if (s->now >= f->stop)
+    return;
+  if (f->sample != 0)
+    measure(f);
+  if (f->una > before) {
+    f->since = s->now;
+    f->backoff = 0;
   }
+  if (f->state != TCP_OPEN && f->una >= f->recover) {
+    if (f->state == TCP_RECOVERY)
+      f->w.cwnd = f->w.ssthresh;
+    f->state = TCP_OPEN;
+  }
+  uint64_t found = tcp_find_lost(f, s->now);
+  if (f->state == TCP_RECOVERY)
+    tcp_recover(f, delivered, f->una > before && found == 0);
+  else if (f->una > before)
+    tcp_window_open(f, s->now, delivered);
   send_more(s, flow);
 }
 
-static void received(sim *s, uint32_t flow, const struct segment *p)
+/* Tells the block that a number stands in; what came in order is none. */
+static void take_in(struct tcp *f, uint64_t number, struct tcp_segment *ack)
 {
-  struct tcp *f = s->flows[flow];
-  if (p->number >= f->expected && p->number - f->expected < AHEAD)
-    f->got[p->number % AHEAD] = 1;
-  while (f->got[f->expected % AHEAD]) {
-    f->got[f->expected % AHEAD] = 0;
-    f->expected++;
-  }
-  put(s, flow, true, f->expected, p->echo, p->resent);
+  if (number < f->expected || f->run[number % TCP_AHEAD] != 0)
+    return;
+  uint32_t left = number > f->expected ? f->run[(number - 1) % TCP_AHEAD] : 0;
+  uint32_t right = f->run[(number + 1) % TCP_AHEAD], all = left + 1 + right;
+  ack->block = number - left;
+  ack->after = ack->block + all;
+  f->run[number % TCP_AHEAD] = f->run[ack->block % TCP_AHEAD] = f->run[(ack->after - 1) % TCP_AHEAD] = all;
+  if (number == f->expected)
+    for (; f->expected < ack->after; f->expected++)
+      f->run[f->expected % TCP_AHEAD] = 0;
 }
 
 void tcp_arrive(sim *s, struct packet *p)
 {
-  struct segment *x = segment_of(p);
+  struct tcp_segment *x = segment_of(p);
   struct tcp *f = s->flows[x->flow];
   int links = x->ack ? f->back_links : f->links;
   if (++x->hop < (uint32_t)links) {
     link_send(s, (x->ack ? f->back : f->path)[x->hop], p);
     return;
   }
-  if (x->ack)
+  if (x->ack) {
     acknowledged(s, x->flow, x);
-  else
-    received(s, x->flow, x);
+  } else {
+    struct tcp_segment ack = {.flow = x->flow, .ack = true};
+    take_in(f, x->number, &ack);
+    ack.number = f->expected;
+    put(s, &ack);
+  }
   packet_give(&s->pool, p);
 }
 
 void tcp_event(sim *s, int flow)
 {
   struct tcp *f = s->flows[flow];
-  dc_time at = s->now;
-  if (f->armed != at)
+  if (f->armed != s->now)
     return;
   f->armed = DC_NEVER;
-  if (f->deadline <= s->now && f->next > f->una && s->now < f->stop) {
-    loss(f);
-    f->cwnd = 1;
-    f->recovering = true; /* what is out is sent again as it is asked for */
-    f->recover = f->next;
-    f->dup = 0;
-    f->rto = 2 * f->rto < 60 * DC_SEC ? 2 * f->rto : 60 * DC_SEC;
-    f->deadline = s->now + f->rto;
-    put(s, (uint32_t)flow, false, f->una, s->now, true);
-    f->next = f->una + 1; /* go back */
-    f->recovering = false;
+  if (s->now >= f->stop)
+    return;
+  if (f->reorder <= s->now && tcp_find_lost(f, s->now) > 0)
+    tcp_recover(f, 0, false);
+  if (timeout_at(f) <= s->now && f->next > f->una) {
+    tcp_time_out(f);
+    f->since = s->now;
+    f->backoff += f->backoff < 8;
+  } else if (probe_at(f) <= s->now && f->next > f->una && room(f)) {
+    f->probe_end = f->next + 1;
+    send_one(s, (uint32_t)flow);
   }
   send_more(s, (uint32_t)flow);
 }
