@@ -13,7 +13,9 @@ RATE, MS, SEGMENT = 50_000_000, SECOND // 1000, 1500
 class Cable:
     """Connections over one cable; hosts are late by up to a packet's time."""
 
-    def __init__(self, flows: int, delay: int = 5 * MS, queue: int = 100, flavour: str = "cubic", rate: int = RATE) -> None:
+    def __init__(
+        self, flows: int, delay: int = 5 * MS, queue: int = 100, flavour: str = "cubic", rate: int = RATE
+    ) -> None:
         self.rate = rate
         self.sim = Simulation(1, PAPER)
         self.sim.switch("a")
@@ -89,8 +91,8 @@ def test_a_start_leaves_slow_start_before_a_long_queue_is_full():
 
 
 def test_cubic_comes_back_in_the_time_of_its_cubic():
-    """RFC 9438: three tenths of a window W are lost at once, and back after K = (0.3 W / 0.4) ^ 1/3 seconds, most of them in
-    the first half."""
+    """RFC 9438: three tenths of a window W are lost at once, and back after K = (0.3 W / 0.4) ^ 1/3 seconds, most of
+    them in the first half."""
     cable = Cable(1, delay=50 * MS, rate=1_000_000_000)
     cable.rates(850)
     cable.lose(0.01, 30)
