@@ -74,11 +74,11 @@ KEPT_S = 5.0
 """A client's connection that was not used for longer is not used again."""
 
 
-def _note_absent(module: str) -> None:
-    """What httpcore tries to import several times with each request is looked for on the disk each time, unless Python
-    is told that it is not there."""
-    if importlib.util.find_spec(module) is None:
-        sys.modules[module] = None  # type: ignore[assignment]
+def note_absent() -> None:
+    """For whoever makes an httpx client. What httpcore tries to import several times with each request is looked for on
+    the disk each time, unless Python is told that it is not there."""
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
@@ -86,7 +86,7 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
     URL is none, or when plain HTTP would leave this machine."""
     import httpx
 
-    _note_absent("sniffio")
+    note_absent()
     limits = httpx.Limits(keepalive_expiry=KEPT_S)
     if url.startswith("unix:"):
         transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :], verify=False, limits=limits)

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 from pydantic import ValidationError
 
-from datacast.services.problems import Problem
+from datacast.services.problems import Problem, note_absent
 from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
 from datacast.services.validation import first_error
@@ -138,6 +138,7 @@ class Peers:
             verify = self._identity.client_for("controller", peer.ca)
         except TlsError as error:
             raise SiteError(error.message, error.what, "certificate") from error
+        note_absent()
         return httpx.AsyncClient(
             base_url=peer.url,
             verify=verify,

@@ -15,6 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from datacast.services.problems import note_absent
 from datacast.services.tls import is_local
 
 from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked
@@ -72,6 +73,7 @@ class EtcdStore(Store):
         elif not (security and security.insecure) and not all(is_local(member) for member in members):
             raise StoreError(f"{self.where}: plain HTTP would leave this machine; give certificates", what=self.where)
         self._members = [f"{scheme}://{member}/v3/" for member in members]
+        note_absent()
         self._http: httpx.AsyncClient = httpx.AsyncClient(
             timeout=httpx.Timeout(TIMEOUT_S, pool=None),
             limits=httpx.Limits(max_connections=CONNECTIONS),

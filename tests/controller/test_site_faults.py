@@ -20,7 +20,7 @@ from mesh import Site, mesh, play, until
 from datacast.controller.sites import agents, coordinator, patience, peers, rest
 from datacast.services.problems import Problem
 
-DATA = np.random.default_rng(5).bytes((2 << 20) + 77)
+DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
 TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
