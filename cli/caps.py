@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from datacast.controller.api import DEFAULT_URL
+from datacast.core.quantities import parse_rate
 
-from .client import Controller, Json, TokenFile, _rate, connect, parse_rate
+from .connection import Controller, Json, TokenFile, connect
+from .output import rate_text
 
 Host = Annotated[
     str | None, typer.Option("--host", metavar="HOST", help="Over this host's links; without it: in the fabric.")
@@ -28,9 +30,9 @@ def _show(told: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(told))
         return
-    print(f"fabric  {'no cap' if told['fabric_bps'] is None else _rate(told['fabric_bps'])}")
+    print(f"fabric  {'no cap' if told['fabric_bps'] is None else rate_text(told['fabric_bps'])}")
     for host, bps in told["hosts"].items():
-        print(f"{host}  {_rate(bps)}")
+        print(f"{host}  {rate_text(bps)}")
 
 
 def listing(

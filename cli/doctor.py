@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datacast.cli.client import Controller, TokenFile, connect
+from datacast.cli.connection import Controller, TokenFile, connect
 from datacast.cli.output import output
 from datacast.controller.api import DEFAULT_URL
 

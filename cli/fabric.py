@@ -1,4 +1,4 @@
-"""The commands about the fabric as a whole: plan, events, hosts, cordon, uncordon, drain, switches, sets, forget."""
+"""The commands about the fabric as a whole: plan, events, hosts, cordons, switches, topology; what has ended."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ import typer
 
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
 from datacast.core.lists import few
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.services.problems import Problem
 
-from .client import (
-    Controller,
-    Json,
-    TokenFile,
-    _rate,
-    _size,
-    _table,
-    connect,
-    parse_rate,
-    parse_receivers,
-    parse_size,
-)
-from .output import output
+from .arguments import parse_receivers
+from .connection import Controller, Json, TokenFile, connect
+from .output import new_table, output, rate_text, size_text
 from .planner import Planner
 from .shards import Scatter, Shard, parse_shards
 
@@ -36,20 +27,9 @@ AGAIN_S = 0.5
 def register(app: typer.Typer) -> None:
     for name, command in (
         ("plan", plan), ("events", events), ("hosts", hosts), ("cordon", cordon), ("uncordon", uncordon),
-        ("drain", drain), ("switches", switches), ("forget", forget),
+        ("drain", drain), ("switches", switches), ("forget", forget), ("topology", topology),
     ):  # fmt: skip
         app.command(name)(command)
-    sets = typer.Typer(help="Named sets of hosts, for `send --to @SET`.", no_args_is_help=True)
-    sets.command("list")(list_sets)
-    sets.command("put")(put_set)
-    sets.command("delete")(delete_set)
-    app.add_typer(sets, name="sets")
-    nodes = typer.Typer(
-        help="Hosts and switches that join the fabric, or leave it, while it runs.", no_args_is_help=True
-    )
-    nodes.command("add")(add_node)
-    nodes.command("remove")(remove_node)
-    app.add_typer(nodes, name="nodes")
 
 
 CUT_SHOWN = 8
@@ -88,18 +68,18 @@ def plan(
         return
     console = output()
     time_s = f", {found['expected_s']:.2f} s" if found["expected_s"] is not None else ""
-    console.print(f"{len(found['receivers'])} receivers, {_rate(found['rate_bps'])}{time_s}", highlight=False)
-    table = _table("tree", "links", "depth", "share")
+    console.print(f"{len(found['receivers'])} receivers, {rate_text(found['rate_bps'])}{time_s}", highlight=False)
+    table = new_table("tree", "links", "depth", "share")
     for number, tree in enumerate(found["trees"]):
-        table.add_row(str(number), str(tree["links"]), str(tree["depth"]), _rate(tree["share_bps"]))
+        table.add_row(str(number), str(tree["links"]), str(tree["depth"]), rate_text(tree["share_bps"]))
     console.print(table)
     if found["wanted_bytes"]:
-        wanted = few((f"{name} {_size(count)}" for name, count in found["wanted_bytes"].items()), WANTED_SHOWN)
+        wanted = few((f"{name} {size_text(count)}" for name, count in found["wanted_bytes"].items()), WANTED_SHOWN)
         console.print(f"wanted: {wanted}", highlight=False)
     gap, cut = found["gap"], found["cut"]
     console.print(
         f"gap {gap['part']:.1%}: {gap['receiver']} gets less than its bound of "
-        f"{_rate(found['bound_bps'][gap['receiver']])}"
+        f"{rate_text(found['bound_bps'][gap['receiver']])}"
         if gap["part"]
         else "no gap: no trees could bring more",
         highlight=False,
@@ -107,7 +87,7 @@ def plan(
     if cut:
         arcs = [f"{u}>{v}" for u, v in cut["arcs"]]
         shown = few(arcs, CUT_SHOWN, " ")
-        console.print(f"the cut: {cut['receiver']} has {_rate(cut['bps'])} over {shown}", highlight=False)
+        console.print(f"the cut: {cut['receiver']} has {rate_text(cut['bps'])} over {shown}", highlight=False)
     if found["unreachable"]:
         console.print(f"no path leads to {', '.join(found['unreachable'])}", highlight=False)
 
@@ -128,7 +108,7 @@ def told(event: dict[str, Any]) -> str:
     """An event for a person."""
     kind = event["type"]
     if kind == "group":
-        return f"group {event['id']} {event['state']} {event['fraction']:.0%}, {_rate(event['rate_bps'])}"
+        return f"group {event['id']} {event['state']} {event['fraction']:.0%}, {rate_text(event['rate_bps'])}"
     if kind == "link":
         return f"link {event['u']} - {event['v']} {'up' if event['up'] else 'down'}"
     if kind == "node":
@@ -147,7 +127,7 @@ def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_fil
     if as_json:
         print(json.dumps(rows))
         return
-    table = _table("host", "agent", "cordoned", "disk free", "clock", "groups")
+    table = new_table("host", "agent", "cordoned", "disk free", "clock", "groups")
     for row in rows:
         why = "-" if row["cordoned"] is None else row["cordoned"] or "yes"
         free = min((disk["free_bytes"] for disk in row["disks"]), default=None)
@@ -254,7 +234,7 @@ def switches(
     if as_json or name:
         print(json.dumps(found, indent=None if as_json else 1))
         return
-    table = _table("switch", "kind", "connected", "programmed", "ports up", "rules", "problems")
+    table = new_table("switch", "kind", "connected", "programmed", "ports up", "rules", "problems")
     for row in found["switches"]:
         table.add_row(
             row["name"], row["kind"], "yes" if row["connected"] else "no", "yes" if row["programmed"] else "no",
@@ -275,68 +255,54 @@ def forget(
     print(json.dumps(record) if as_json else f"{group} is forgotten")
 
 
-# ---- sets ----
-SetName = Annotated[str, typer.Argument(metavar="NAME", help="The set's name.")]
-
-
-def list_sets(as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
-    """List the sets."""
+def topology(
+    links: Annotated[bool, typer.Option("--links", help="Show every link.")] = False,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Show the fabric as the fabric manager sees it."""
     with connect(controller, token_file) as client:
-        found = client.sets()
+        view = client.topology()
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(view))
         return
-    for name, members in found.items():
-        print(f"{name}  {','.join(members)}")
-
-
-def put_set(
-    name: SetName,
-    members: Annotated[list[str], typer.Argument(metavar="HOST…", help="Its hosts.")],
-    as_json: Json = False,
-    controller: Controller = DEFAULT_URL,
-    token_file: TokenFile = None,
-) -> None:
-    """Make or replace a set."""
-    names = [host for text in members for host in text.split(",") if host]
-    with connect(controller, token_file) as client:
-        made = client.put_set(name, names)
-    print(json.dumps(made) if as_json else f"{name}  {','.join(made['hosts'])}")
-
-
-def delete_set(name: SetName, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
-    """Forget a set."""
-    with connect(controller, token_file) as client:
-        client.delete_set(name)
-    print(f"{name} is forgotten")
-
-
-# ---- nodes ----
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The host's or switch's name.")]
-
-
-def add_node(
-    name: NodeName,
-    link: Annotated[list[str], typer.Option("--link", metavar="NODE", help="Its cables, by its port; repeat.")],
-    kind: Annotated[str, typer.Option(metavar="host|switch", help="What it is.")] = "host",
-    rate: Annotated[str | None, typer.Option(metavar="RATE", help="Of its cables, such as 10gbit.")] = None,
-    as_json: Json = False,
-    controller: Controller = DEFAULT_URL,
-    token_file: TokenFile = None,
-) -> None:
-    """Have a host or a switch join the fabric. Each cable takes the next free port of its neighbour.
-
-    Its agent may register then. One that was taken away comes back where it was.
-    """
-    bps = parse_rate(rate) if rate else None
-    spec = {"kind": kind, "links": [{"to": other, "rate_bps": bps} for text in link for other in text.split(",")]}
-    with connect(controller, token_file) as client:
-        node = client.add_node(name, spec)
-    print(json.dumps(node) if as_json else f"{name} is part of the fabric")
-
-
-def remove_node(name: NodeName, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
-    """Take a host or a switch away. Refused while a group has it as a member: drain it first. Its place is kept."""
-    with connect(controller, token_file) as client:
-        client.remove_node(name)
-    print(f"{name} is no part of the fabric any more")
+    nodes = view["nodes"]
+    down = [link for link in view["links"] if not link["up"]]
+    console = output()
+    hosts = [n for n in nodes if n["kind"] == "host"]
+    console.print(
+        f"{view['spec'] or 'topology'}: {len(hosts)} hosts ({sum(n['registered'] for n in hosts)} with an agent), "
+        f"{len(nodes) - len(hosts)} switches, {len(view['links'])} links ({len(down)} down)",
+        highlight=False,
+    )
+    table = new_table("node", "kind", "agent", "links up", "alive")
+    degree: dict[str, list[int]] = {}
+    for link in view["links"]:
+        for end in (link["u"], link["v"]):
+            count = degree.setdefault(end, [0, 0])
+            count[0] += link["up"]
+            count[1] += 1
+    for node in nodes:
+        up, of = degree.get(node["name"], [0, 0])
+        table.add_row(
+            node["name"],
+            node["kind"],
+            node["addr"] or ("registered" if node["registered"] else "-"),
+            f"{up}/{of}",
+            "yes" if node["alive"] else "no",
+        )
+    console.print(table)
+    if plain := [node["name"] for node in nodes if node["kind"] == "switch" and node.get("cache") is False]:
+        console.print(f"without a cache appliance: {', '.join(plain)}", highlight=False)
+    if links or down:
+        table = new_table("link", "ports", "rate", "up", "carries (group/tree)")
+        for link in view["links"] if links else down:
+            table.add_row(
+                f"{link['u']} - {link['v']}",
+                f"{link['u_port']} - {link['v_port']}",
+                rate_text(link["rate_bps"]),
+                "yes" if link["up"] else "no",
+                " ".join(f"{c['from']}→{c['to']} {c['group']}/{c['tree']}" for c in link["carries"]),
+            )
+        console.print(table)

@@ -106,10 +106,10 @@ def run(
 ) -> None:
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report, print_sites_report
+    from datacast.core.quantities import parse_rate, parse_size
     from datacast.lab import run as lab_run
     from datacast.lab import site_run
     from datacast.lab import sites as wan
-    from datacast.lab.content import parse_rate, parse_size
     from datacast.lab.faults import parse_faults
     from datacast.lab.lab import load_topology
     from datacast.lab.signals import Signals

@@ -61,16 +61,17 @@ class LabFlags:
 
     def options(self) -> LabOptions:
         """Raises LabError."""
-        from datacast.lab.content import parse_rate
+        from datacast.core.quantities import parse_rate
         from datacast.lab.controlled import without_appliance
         from datacast.lab.lab import LabOptions, load_topology
+        from datacast.lab.plan import LINK_BPS_MIN
 
         without = self.without_appliance
         given = {"rest_port": self.rest_port, "fabric_port": self.fabric_port}
         ports: dict[str, Any] = {key: value for key, value in given.items() if value}
         return LabOptions(
             topology=self.network(),
-            rate_bps=parse_rate(self.link),
+            rate_bps=parse_rate(self.link, LINK_BPS_MIN),
             mtu=self.mtu,
             queue_packets=self.queue,
             dataplane=self.dataplane,
@@ -80,7 +81,7 @@ class LabFlags:
             without_appliance=without_appliance(without, load_topology(self.topology), self.dataplane)
             if without
             else (),
-            appliance_bps=parse_rate(self.appliance_link) if self.appliance_link else 0,
+            appliance_bps=parse_rate(self.appliance_link, LINK_BPS_MIN) if self.appliance_link else 0,
             insecure=self.insecure,
             **ports,
         )

@@ -14,8 +14,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from datacast.cli.client import appliance_notes
 from datacast.cli.output import output
+from datacast.cli.showing import appliance_notes
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab

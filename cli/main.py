@@ -17,12 +17,11 @@ from datacast.core.errors import DatacastError
 
 COMMANDS: dict[str, dict[str, str]] = {
     "datacast.cli.lab": {"lab": "An emulated network on this machine: up, run, down."},
-    "datacast.cli.client": {
-        "send": "Deliver a file from one host to many.",
+    "datacast.cli.send": {"send": "Deliver a file from one host to many."},
+    "datacast.cli.groups": {
         "groups": "List the groups.",
         "status": "Show a group: receivers, trees, progress.",
         "cancel": "End a group.",
-        "topology": "Show the fabric: nodes, agents, links.",
     },
     "datacast.cli.prepull": {"prepull": "Put a container image on hosts before they ask for it."},
     "datacast.cli.members": {
@@ -36,11 +35,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "cordon": "Have a host take part in no new group, or no tree use a switch.",
         "uncordon": "Have it take part again.",
         "drain": "Cordon a host or a switch, and wait until nothing runs on it.",
-        "nodes": "Have hosts and switches join the fabric or leave it.",
         "switches": "Show the switches that the controller programs.",
-        "sets": "Named sets of hosts.",
         "forget": "Forget a group that has ended.",
+        "topology": "Show the fabric: nodes, agents, links.",
     },
+    "datacast.cli.sets": {"sets": "Named sets of hosts."},
+    "datacast.cli.nodes": {"nodes": "Have hosts and switches join the fabric or leave it."},
     "datacast.cli.caps": {"caps": "What all groups together may send: in the fabric, over a host's links."},
     "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
     "datacast.cli.top": {"top": "Show the fabric and its groups, live."},

@@ -9,7 +9,9 @@ import typer
 
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
 
-from .client import INTERRUPTED, Controller, Json, TokenFile, connect, follow, show_group
+from .connection import Controller, Json, TokenFile, connect
+from .following import INTERRUPTED, follow
+from .showing import show_group
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group, as `datacast groups` shows it.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow the group to its end. Ctrl-C stops the watching only.")]

@@ -1,4 +1,4 @@
-"""Where tables are printed."""
+"""Where tables are printed, and what stands in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PIPE_COLUMNS = 180
 """Of what goes into a pipe or a file, where $COLUMNS does not say: rows stay whole for grep and awk."""
@@ -18,3 +19,27 @@ def output() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_COLUMNS, markup=False)
+
+
+def new_table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in ("group", "state", "size", "receivers"))
+    return table
+
+
+def size_text(value: int | None) -> str:
+    if value is None:
+        return "-"
+    size = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return ""
+
+
+def rate_text(value: float | None) -> str:
+    return "-" if not value else f"{value / 1e6:.1f} Mbit/s"

@@ -10,8 +10,11 @@ import typer
 
 from datacast.controller.api import DEFAULT_URL
 
-from .client import Controller, Json, TokenFile, connect, follow, parse_receivers, show_group
+from .arguments import parse_receivers
+from .connection import Controller, Json, TokenFile, connect
+from .following import follow
 from .origin import folder_spec, look_up
+from .showing import show_group
 
 HAD = ("exists", "is_directory")
 """What a receiver says that has the image: it is called by its digest."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from datacast.core.quantities import parse_rate, parse_size
+
 from .output import output
 
 if TYPE_CHECKING:
@@ -127,14 +129,10 @@ def sim(
 
 
 def _rate(text: str | None) -> int | None:
-    from datacast.lab.content import parse_rate
-
     return None if text is None else parse_rate(text)
 
 
 def _size(text: str | None) -> int | None:
-    from datacast.lab.content import parse_size
-
     return None if text is None else parse_size(text)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from datacast.core.errors import DatacastError
 
-from .client import Controller, TokenFile, connect
+from .connection import Controller, TokenFile, connect
 
 if TYPE_CHECKING:
     from datacast.services.sites_file import Sites

@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from datacast.cli.client import INTERRUPTED, Controller, TokenFile, connect
+from datacast.cli.connection import Controller, TokenFile, connect
+from datacast.cli.following import INTERRUPTED
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
 from datacast.core.lists import few
 from datacast.services.problems import Problem

@@ -13,17 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from datacast import topologies
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 from datacast.core.lists import few
 
 from .output import output
-
-
-class TreesUsageError(DatacastError):
-    """Options of `datacast trees` that do not go together; exit code 2."""
-
-    status = 422
-
 
 EPILOG = (
     "A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source drawn "
@@ -79,11 +72,12 @@ def trees(
     network = Network(g)
     who, to = _group(g, source, receivers, group, rng)
     if repeat < 1:
-        raise TreesUsageError(f"--repeat is {repeat}: give at least 1", what="repeat")
+        raise UsageError(f"--repeat is {repeat}: give at least 1", what="repeat")
     if overlay and planner is None:
-        raise TreesUsageError("--overlay goes with --planner: name one", what="overlay")
+        raise UsageError("--overlay goes with --planner: name one", what="overlay")
     if planner is not None:
-        from .client import parse_rate
+        from datacast.core.quantities import parse_rate
+
         from .trees_planned import show
 
         cut_off = show(
@@ -135,7 +129,7 @@ def _cut_off(error: DatacastError, as_json: bool) -> None:
 
 def _graph(topology: str | None, path: Path | None) -> Any:
     if (topology is None) == (path is None):
-        raise TreesUsageError("give either --topology or --graph", what="topology")
+        raise UsageError("give either --topology or --graph", what="topology")
     if path is not None:
         return topologies.from_file(path)
     assert topology is not None
@@ -144,7 +138,7 @@ def _graph(topology: str | None, path: Path | None) -> Any:
 
 def _fail(g: Any, rate: float, down: str | None, rng: random.Random) -> None:
     if not 0 <= rate <= 1:
-        raise TreesUsageError(f"--lfr is {rate}: give a share from 0 to 1", what="lfr")
+        raise UsageError(f"--lfr is {rate}: give a share from 0 to 1", what="lfr")
     links = list(g.edges)
     for u, v in rng.sample(links, round(rate * len(links))):
         g.edges[u, v]["up"] = False
@@ -153,7 +147,7 @@ def _fail(g: Any, rate: float, down: str | None, rng: random.Random) -> None:
         cuts = [(text[:i], text[i + 1 :]) for i, c in enumerate(text) if c == "-"]
         link = next((cut for cut in cuts if g.has_edge(*cut)), None)
         if link is None:
-            raise TreesUsageError(f"--down: no link {text}; give the names of its ends, as in A-B", what=text)
+            raise UsageError(f"--down: no link {text}; give the names of its ends, as in A-B", what=text)
         g.edges[link]["up"] = False
 
 
@@ -161,7 +155,7 @@ def _group(
     g: Any, source: str | None, receivers: str | None, size: int | None, rng: random.Random
 ) -> tuple[str, list[str]]:
     if (receivers is None) == (size is None):
-        raise TreesUsageError("give either --receivers or --group", what="receivers")
+        raise UsageError("give either --receivers or --group", what="receivers")
     names = topologies.hosts(g)
     if source is None:
         source = rng.choice([name for name in names if any(d.get("up", True) for d in g.adj[name].values())] or names)
@@ -173,7 +167,7 @@ def _group(
     joined = _joined(g, source)
     choice = [name for name in names if name in joined and name != source]
     if not 1 <= size <= len(choice):
-        raise TreesUsageError(f"--group is {size}: {len(choice)} hosts can be reached from {source}", what="group")
+        raise UsageError(f"--group is {size}: {len(choice)} hosts can be reached from {source}", what="group")
     return source, rng.sample(choice, size)
 
 

@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import gc
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
+from datacast.core.quantities import parse_rate
 from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.nursery import Nursery, adopt
 from datacast.services.priority import PRIORITY_MAX, go_realtime
@@ -44,15 +44,6 @@ SUCCESSOR_S = 5.0
 
 class LeadershipLost(DatacastError):
     """The lease has ended."""
-
-
-def parse_rate(text: str) -> int:
-    """`100mbit`, `1gbit`, `2500000` (bit/s). Raises daemon.UsageError."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:bit(?:/s)?|bps)?", text.strip().lower())
-    value = float(match[1]) * {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[match[2]] if match else 0
-    if value < 1:
-        raise daemon.UsageError(f"{text!r} is no rate: give something like 100mbit or 10gbit", what=text)
-    return int(value)
 
 
 def load_topology(text: str) -> nx.Graph:
@@ -320,7 +311,7 @@ async def run(args: argparse.Namespace) -> None:
     workers = security.options
     if security.identity and args.workers:
         if not (args.master_cert and args.master_key):
-            raise daemon.UsageError(
+            raise UsageError(
                 "give --master-cert and --master-key too: the workers need a certificate of master/NAME"
             )
         workers = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options

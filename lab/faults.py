@@ -29,8 +29,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from datacast.core.lists import few
-from datacast.lab.content import parse_rate
+from datacast.core.quantities import QuantityError, parse_rate
 from datacast.lab.errors import LabError
+from datacast.lab.plan import LINK_BPS_MIN
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -140,8 +141,8 @@ class _Parser:
         if m := match(rf"link (\S+):(\d+) rate (\S+) at {TIME}(?:, ?back at {TIME})?"):
             name = self.node(m[1])
             try:
-                rate = parse_rate(m[3])
-            except LabError as error:
+                rate = parse_rate(m[3], LINK_BPS_MIN)
+            except QuantityError as error:
                 raise self.error(str(error), m[3]) from None
             at, end = self.span((m[4], m[5]), (m[6], m[7]), "return")
             return Fault(spec, "rate", at, name, int(m[2]), rate_bps=rate, end_s=end, links=self.cable(name, m[2]))

@@ -26,6 +26,8 @@ AGENT_PORT = 7600
 JUMBO = 9000
 DELAYED_MAX = 64
 """LINES_MAX of delay.c."""
+LINK_BPS_MIN = 8000
+"""A slower link takes seconds for a frame: no agent would hear its neighbour."""
 
 
 def ip_queue(queue_packets: int, mtu: int) -> int:

@@ -24,8 +24,9 @@ import networkx as nx
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datacast.lab.content import parse_rate
+from datacast.core.quantities import QuantityError, parse_rate
 from datacast.lab.errors import LabError
+from datacast.lab.plan import LINK_BPS_MIN
 from datacast.services.validation import first_error
 from datacast.topologies.graph import DELAY_MS_MAX, add_host, add_link, add_switch, validate
 
@@ -37,8 +38,8 @@ Time = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(ms|s)$")]
 
 def _rate(text: str) -> str:
     try:
-        parse_rate(text)
-    except LabError as error:
+        parse_rate(text, LINK_BPS_MIN)
+    except QuantityError as error:
         raise ValueError(str(error)) from None
     return text
 

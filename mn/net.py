@@ -14,12 +14,12 @@ from mininet.net import Mininet
 from mininet.node import DefaultController, Host, Node
 
 from datacast import topologies
-from datacast.lab.content import parse_rate
+from datacast.core.quantities import parse_rate
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
 from datacast.lab.lab import Lab, LabOptions, Made, clean
 from datacast.lab.mixed import MixedPlane
-from datacast.lab.plan import Plan
+from datacast.lab.plan import LINK_BPS_MIN, Plan
 from datacast.lab.signals import Signals
 from datacast.lab.state import Registry
 
@@ -96,7 +96,7 @@ class DatacastNet(Mininet):
                     what=switch.name,
                     remedy="give it cls=DatacastSwitch, DatacastOVS or DatacastBmv2",
                 )
-        rate_bps = parse_rate(settings.rate)
+        rate_bps = parse_rate(settings.rate, LINK_BPS_MIN)
         graph = graph_of(self, rate_bps)
         of = {switch.name: switch.dataplane for switch in self.switches}
         name = "+".join(dict.fromkeys(of.values())) or DatacastSwitch.dataplane

@@ -7,13 +7,9 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 from . import eventloop, garbage
-
-
-class UsageError(DatacastError):
-    """The command line asks for what makes no sense; the service ends with 2, as argparse does."""
 
 
 def run(program: str, main: Coroutine[Any, Any, None], verbose: bool) -> None:

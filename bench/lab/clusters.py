@@ -26,8 +26,8 @@ from typing import Any
 import networkx as nx
 
 from datacast import topologies
+from datacast.core.quantities import parse_size
 from datacast.fabric_manager.api import GroupOptions
-from datacast.lab.content import parse_size
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.master.plan import make_plan

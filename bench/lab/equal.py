@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from datacast.lab.content import parse_rate, parse_size
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send, settle
 

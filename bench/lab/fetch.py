@@ -38,7 +38,7 @@ from twice import Answer, Twice, twice, verified
 from web import Nginx, put
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send

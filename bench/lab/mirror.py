@@ -30,7 +30,7 @@ from mirror_kit import MirrorLab, mirror_lab
 from registry import Registry, certificate, sha256
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.lab import Lab, LabOptions
 
 HEAD = """| way | hosts | layer MiB | Mbit/s | brought s | over a link | pulled s | egress over the layer |

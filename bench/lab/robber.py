@@ -23,8 +23,8 @@ from typing import Any
 import yaml
 from alone import alone
 
+from datacast.core.quantities import parse_size
 from datacast.lab import site_run, sites
-from datacast.lab.content import parse_size
 from datacast.lab.lab import LabOptions
 from datacast.lab.run import Quiet, Transfer
 from datacast.simulation.experiments.robber import PAPER, scenario

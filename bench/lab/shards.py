@@ -24,7 +24,8 @@ import networkx as nx
 from alone import alone
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size, write_random
+from datacast.core.quantities import parse_rate, parse_size
+from datacast.lab.content import write_random
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import get, post
 

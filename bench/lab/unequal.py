@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import DISK_SPARE, Quiet, Transfer, send, settle

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from datacast.lab.content import parse_rate, parse_size, write_random
+from datacast.core.quantities import parse_rate, parse_size
+from datacast.lab.content import write_random
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.lab.state import marked

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from datacast.lab.content import parse_rate, parse_size, sha256_of, write_random
+from datacast.core.quantities import parse_rate, parse_size
+from datacast.lab.content import sha256_of, write_random
 from datacast.lab.faults import Fault, parse_faults
 from datacast.lab.ip import IpPlane, address
 from datacast.lab.lab import Lab, LabOptions

@@ -14,7 +14,7 @@ import argparse
 import random
 from statistics import mean
 
-from datacast.lab.content import parse_rate
+from datacast.core.quantities import parse_rate
 from datacast.simulation.engine import SECOND
 from datacast.simulation.experiments import Setting
 from datacast.simulation.experiments.delivery import deliver

@@ -16,3 +16,9 @@ class DatacastError(Exception):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class UsageError(DatacastError):
+    """What was asked for makes no sense; the program ends with 2, as argparse does."""
+
+    status = 422

@@ -14,7 +14,7 @@ import typer
 from commands import command
 from small import run, star, until
 
-from datacast.cli.client import parse_rate, parse_receivers, parse_size
+from datacast.cli.arguments import parse_receivers
 from datacast.cli.shards import parse_holds, parse_shards
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient
@@ -278,20 +278,6 @@ def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itself(tmp_
     assert "code 0 []" in out and all(name in out for name in ("lab", "send", "trees", "sim", "doctor", "absent"))
     out, err = run(call("absent"))
     assert "code 1" in out and "`absent` cannot be loaded" in err and "datacast doctor" in err
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("128K", 131072), ("1M", 1 << 20), ("1.5KiB", 1536), ("7", 7), ("2gb", 2 << 30)]
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "K", "-1", "1 apple", "1KK"])
-def test_sizes_and_rates_that_are_none(text: str) -> None:
-    for parse in (parse_size, parse_rate):
-        with pytest.raises(typer.BadParameter):
-            parse(text)
 
 
 def test_receivers() -> None:

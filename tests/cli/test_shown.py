@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import client as client_commands
-from datacast.cli import sites
-from datacast.cli.client import ROWS_MAX, connect, follow, show_group
+from datacast.cli import connection, sites
+from datacast.cli.connection import connect
 from datacast.cli.fabric import told
+from datacast.cli.following import ROWS_MAX, follow
 from datacast.cli.main import build
 from datacast.cli.output import PIPE_COLUMNS, output
+from datacast.cli.showing import show_group
 from datacast.services.problems import Problem
 
 GROUP: dict[str, Any] = {
@@ -159,7 +160,7 @@ def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def token(file: Path | None = None) -> str:
         sent: list[str] = []
-        monkeypatch.setattr(client_commands, "ControllerClient", lambda _, token: sent.append(token))
+        monkeypatch.setattr(connection, "ControllerClient", lambda _, token: sent.append(token))
         connect("http://127.0.0.1:9", file)
         return sent[0]
 

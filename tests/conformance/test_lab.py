@@ -18,7 +18,7 @@ from planes import PLANES
 from ports import free_ports
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size
+from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.controlled import without_appliance
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import LabOptions, load_topology

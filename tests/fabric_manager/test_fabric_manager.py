@@ -20,9 +20,9 @@ from commands import command
 from small import bcube41, run, star, until
 
 from datacast.fabric_manager.api import FabricManagerClient, Progress
-from datacast.fabric_manager.main import FabricManager, parse_rate
+from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
-from datacast.services import daemon, framing
+from datacast.services import framing
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import ListenError, listen
 from lab import lab
@@ -444,16 +444,3 @@ def test_nobody_there() -> None:
                 await client.health()
 
     run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Gbit/s", 25 * 10**8), ("64000", 64000)]
-)
-def test_rates(text: str, rate: int) -> None:
-    assert parse_rate(text) == rate
-
-
-@pytest.mark.parametrize("text", ["", "fast", "-1mbit", "0", "1 apple"])
-def test_rates_that_are_none(text: str) -> None:
-    with pytest.raises(daemon.UsageError):
-        parse_rate(text)

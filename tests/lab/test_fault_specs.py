@@ -61,7 +61,7 @@ def test_forms(spec, kind, at, end):
         ("cut management of s0.0 for 1s at 2s", "s0.0 is a switch"),
         ("link 00:0 up at 2s, up at 3s", "up already"),
         ("link 00:0 down at 2s, up at 1s", "not after"),
-        ("link 00:0 rate fast at 2s", "no link rate"),
+        ("link 00:0 rate fast at 2s", "is no rate"),
         ("link 00:0 rate 5mbit at 2s, back at 1s", "not after"),
         ("kill master at 2s, restart at 3s", "take over"),
         ("power loss at 2s, back at 2s", "not after"),

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from datacast import topologies
-from datacast.lab.content import parse_rate, parse_size, sha256_of, write_random
+from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
 from datacast.lab.errors import LabError
 from datacast.lab.report import Measured, frame_bytes, ideal_s, link_stress, make_report
@@ -139,31 +139,6 @@ def test_traffic_is_the_difference_of_two_moments():
         }
     )
     assert after.since(before) == Traffic(data_payload=57, hits={4: 3, 5: 1}, drops={"version": 1})
-
-
-# ---- what the command line takes ----
-@pytest.mark.parametrize(("text", "size"), [("256M", 256 << 20), ("1", 1), ("0", 0), ("1.5k", 1536), ("4GiB", 4 << 30)])
-def test_sizes(text, size):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "M", "-1", "12Q", "1 2"])
-def test_bad_sizes(text):
-    with pytest.raises(LabError, match="is no size"):
-        parse_size(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"), [("100mbit", 10**8), ("1gbit", 10**9), ("2.5Mbit/s", 2_500_000), ("64000", 64000)]
-)
-def test_rates(text, rate):
-    assert parse_rate(text) == rate
-
-
-@pytest.mark.parametrize("text", ["", "fast", "0mbit", "100mb", "-5mbit"])
-def test_bad_rates(text):
-    with pytest.raises(LabError, match="is no link rate"):
-        parse_rate(text)
 
 
 @pytest.mark.parametrize("size", [0, 1, (4 << 20) + 13])

@@ -1,0 +1,114 @@
+"""A group until its end, with a bar for each receiver on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from datacast.controller.api import FINAL_STATES, ControllerClient
+from datacast.services.problems import Problem
+
+from .output import rate_text
+
+REFRESH_S = 0.2
+CANCEL_PATIENCE_S = 15.0
+ROWS_MAX = 24
+INTERRUPTED = 130
+"""The exit code of who was told to stop by Ctrl-C."""
+
+
+def follow(
+    client: ControllerClient, group: dict[str, Any], *, quiet: bool, pause: Callable[[float], None] = time.sleep
+) -> dict[str, Any]:
+    """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it
+    keeps no state) is waited for."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>5.1f} %"),
+        TextColumn("{task.fields[rate]:>14}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    rows: dict[str, Any] = {}
+    away_since: float | None = None
+    said, changes = "", _changes(client, group["id"], pause)
+    with progress:
+        while group["state"] not in FINAL_STATES:
+            if (why := (group.get("error") or {}).get("message") or said) != said and not quiet:
+                console.print(f"{group['id']} waits: {why}", markup=False, highlight=False, soft_wrap=True)
+            said = why
+            for name, receiver in list(group["receivers"].items())[:ROWS_MAX]:
+                if name not in rows:
+                    rows[name] = progress.add_task(name, total=1.0, rate="", state="")
+                progress.update(
+                    rows[name],
+                    completed=receiver.get("fraction", 0.0),
+                    rate=rate_text(receiver.get("rate_bps")),
+                    state=receiver["state"],
+                )
+            more = len(group["receivers"]) - ROWS_MAX
+            if more > 0:
+                rest = list(group["receivers"].values())[ROWS_MAX:]
+                if "…" not in rows:
+                    rows["…"] = progress.add_task(f"{more} more", total=1.0, rate="", state="")
+                progress.update(
+                    rows["…"],
+                    completed=sum(r.get("fraction", 0.0) for r in rest) / more,
+                    state=f"{sum(r['state'] == 'done' for r in rest)} done",
+                )
+            next(changes)
+            try:
+                group, away_since = client.group(group["id"]), None
+            except Problem as problem:
+                away_since = away_since or time.monotonic()
+                if problem.status != 503 or time.monotonic() - away_since > 30:
+                    raise
+    return group
+
+
+def wait(client: ControllerClient, group: dict[str, Any], patience_s: float) -> dict[str, Any]:
+    """The record when the group has ended, or as it is after so long. Events tell when to look."""
+    end = time.monotonic() + patience_s
+    while group["state"] not in FINAL_STATES and time.monotonic() < end:
+        try:
+            for event in client.events(group["id"], pings=True):
+                if event.get("state") in FINAL_STATES or event["type"] == "groups" or time.monotonic() > end:
+                    break
+            group = client.group(group["id"])
+        except Problem as problem:
+            if problem.status != 503:
+                raise
+            time.sleep(REFRESH_S)  # it is away for a moment: it keeps no state
+    return group
+
+
+def _changes(client: ControllerClient, group: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Yields when the group may be another than before, at most every REFRESH_S while it runs."""
+    while True:
+        try:
+            shown = 0.0
+            for event in client.events(group, pings=True):
+                if event.get("state") in FINAL_STATES or time.monotonic() - shown >= REFRESH_S:
+                    shown = time.monotonic()
+                    yield
+        except Problem:
+            pass  # who asks for the record will hear it
+        pause(REFRESH_S)
+        yield
+
+
+def cancel_and_wait(client: ControllerClient, group: str) -> dict[str, Any]:
+    print(f"datacast: cancelling {group} …", file=sys.stderr)
+    record = wait(client, client.cancel_group(group), CANCEL_PATIENCE_S)
+    print(f"datacast: {group} is {record['state']}", file=sys.stderr)
+    return record

@@ -1,0 +1,164 @@
+"""Start a group and follow it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from datacast.controller.api import DEFAULT_URL, ControllerClient
+from datacast.core.quantities import parse_rate, parse_size
+
+from .arguments import parse_labels, parse_receivers
+from .connection import Controller, Json, TokenFile, connect
+from .following import INTERRUPTED, cancel_and_wait, follow
+from .origin import parse_origin
+from .planner import Planner
+from .shards import Holds, Scatter, Shard, Unfinished, parse_holds, parse_shards
+from .showing import show_group
+
+
+def register(app: typer.Typer) -> None:
+    app.command("send")(send)
+
+
+def send(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|URL",
+            help="A path at the source host, or https://…, s3://BUCKET/KEY, hf://ORG/REPO[/FILE], oci://HOST/NAME:TAG.",
+        ),
+    ],
+    to: Annotated[list[str], typer.Option("--to", metavar="HOST,…|all|@SET|SITE/all", help="The receivers.")],
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="HOST[,HOST…]", help="The host that has the file; several send it together."),
+    ] = None,
+    fetchers: Annotated[
+        str | None,
+        typer.Option(metavar="N|all|HOST,…", help="Of a URL: how many receivers fetch, or which (default: 8 at most)."),
+    ] = None,
+    origin_policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a URL: steal (default), robber, mob, non-steal or flat."),
+    ] = None,
+    dest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Path at the receivers; a relative one is inside the agent's folder. Without it: the file's name.",
+        ),
+    ] = None,
+    trees: Annotated[int | None, typer.Option(metavar="N", min=1, help="Use at most N trees.")] = None,
+    cache: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Cache per tree at branch nodes, such as 128K.")
+    ] = None,
+    credit: Annotated[
+        int | None, typer.Option("--credits", metavar="W", min=1, help="Interests a receiver may have out per tree.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Most that one tree may send, such as 50mbit.")
+    ] = None,
+    cc: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Rate control: steady (default), or the paper's, datacast.")
+    ] = None,
+    delivery: Annotated[
+        str | None,
+        typer.Option(metavar="stable|together", help="Each receiver at its own rate (where they differ), or one."),
+    ] = None,
+    planner: Planner = None,
+    quorum: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
+    ] = None,
+    weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share of links; 100 is normal.")] = 100,
+    most: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees together may send.")] = None,
+    background: Annotated[bool, typer.Option("--background", help="Take only what other groups leave.")] = False,
+    deadline: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.001, help="Refuse it where the links cannot deliver it within S seconds."),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of the file: then a --deadline may be refused at once."),
+    ] = None,
+    sha256: Annotated[
+        str | None, typer.Option(metavar="HEX", help="What the file must have; receivers keep no other.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Yours, to find it by; repeat.")] = None,
+    scatter: Scatter = False,
+    shard: Shard = None,
+    holds: Holds = None,
+    unfinished: Unfinished = None,
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it to the end, or only start it.")] = True,
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Deliver a file to many hosts, from one or several that have it, or from a URL that some of them fetch.
+
+    Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
+    Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
+    """
+    options: dict[str, Any] = {
+        "trees": trees,
+        "credits": credit,
+        "cc": cc,
+        "cache_bytes": parse_size(cache) if cache else None,
+        "rate_bps": parse_rate(rate) if rate else None,
+        "quorum": quorum,
+        "delivery": delivery,
+        "planner": planner,
+    }
+    spec = {
+        **parse_origin(file, source or [], fetchers, origin_policy),
+        **parse_receivers(to),
+        "options": {k: v for k, v in options.items() if v is not None},
+    }
+    spec |= {"weight": weight, "labels": parse_labels(label or [])}
+    if background:
+        spec["priority"] = "background"
+    if most is not None:
+        spec["most_bps"] = parse_rate(most)
+    if deadline is not None:
+        spec["deadline_s"] = deadline
+    if dest is not None:
+        spec["dest_path"] = dest
+    if size is not None:
+        spec["size"] = parse_size(size)
+    if sha256 is not None:
+        if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+            raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
+        spec["sha256"] = sha256.lower()
+    spec |= parse_shards(scatter, shard or []) | parse_holds(holds or [], unfinished or [])
+    with connect(controller, token_file) as client:
+        group, interrupted = _create(client, spec)
+        if interrupted:
+            cancel_and_wait(client, group["id"])
+            raise typer.Exit(INTERRUPTED)
+        if not watch:
+            print(json.dumps(group) if as_json else group["id"])
+            return
+        try:
+            group = follow(client, group, quiet=as_json)
+        except KeyboardInterrupt:
+            group = cancel_and_wait(client, group["id"])
+            if as_json:
+                print(json.dumps(group))
+            raise typer.Exit(INTERRUPTED) from None
+    print(json.dumps(group)) if as_json else show_group(group)
+    raise typer.Exit(0 if group["state"] == "done" else 1)
+
+
+def _create(client: ControllerClient, spec: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The new group, and whether Ctrl-C was pressed meanwhile: a group that nobody knows of must not come about."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        return client.create_group(spec), bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
