@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from datacast.fabric_manager.api import GroupState, ReceiverState
+from datacast.fabric_manager.api import GroupState
+from datacast.fabric_manager.api.reports import ReceiverState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES: tuple[str, ...] = get_args(GroupState)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from .api import TreeFigures
+from .api.reports import TreeFigures
 from .api.topology import CarriedTree, LoadedLink, LoadedTopology, Topology, Wiring
 from .record import Record
 
@@ -23,11 +24,11 @@ class Carried:
 
     def __init__(self, graph: nx.Graph) -> None:
         self._graph = graph
-        self._trees: dict[str, dict[str, list[Arc]]] = {}
+        self._trees: dict[str, dict[str, Sequence[Arc]]] = {}
         self._count: Counter[Arc] = Counter()
         self._shared: dict[Arc, Arc] = {}
 
-    def shared(self, arcs: list[Arc]) -> list[Arc]:
+    def shared(self, arcs: Sequence[Arc]) -> list[Arc]:
         """The same, of objects that all groups share: a thousand groups name each arc many times."""
         return [self._shared.get(arc) or self._share(arc) for arc in arcs]
 

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from datacast.origins.ranges import PIECES_MAX
 from datacast.services import framing
 
-from .api import Count, GroupSpec, Name, orders
+from .api import GroupSpec, Name, orders
 from .api import Path as FilePath
 from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
@@ -22,6 +22,7 @@ from .record import GroupSummary, Record, summary, to_json
 from .rights import only
 
 PAGE_MAX = 1000
+Count = Annotated[int, Ge(0), Le(1 << 63)]
 Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
 By = Annotated[str, Header(alias="x-datacast-by", max_length=256)]
 Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True)]

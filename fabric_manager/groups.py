@@ -16,15 +16,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import structs
-from pydantic import TypeAdapter, ValidationError
 
+from datacast.services import framing
 from datacast.services.problems import NO_LEADER, Problem
 from datacast.services.store import Conflict, StoreError
-from datacast.services.validation import first_error
 
 from . import hub, machine, requests
 from .admission import Admission, Caps
-from .api import GroupSpec, MasterReport, orders
+from .api import GroupSpec, orders, reports
+from .api.reports import ReportAnswer
 from .api.topology import Change, Topology
 from .balance import Balance
 from .carried import Carried
@@ -53,8 +53,6 @@ AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
 """So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
 ORDER_AGAIN_S = 0.2
-
-_reports: TypeAdapter[MasterReport] = TypeAdapter(MasterReport)
 
 
 @dataclass
@@ -311,26 +309,25 @@ class Groups:
             worker.put(structs.replace(message, group=group, epoch=record.epoch))
 
     # ---- what masters tell ----
-    async def reports(self, lease: str, reports: list[bytes]) -> list[dict[str, Any]]:
-        """A worker's: an answer to each, {state}, or {code, error}: `stale` when the group is another's now, `store` if
-        it could not be written and must come again."""
-        return await in_turn(self._report(lease, raw) for raw in reports)
+    async def reports(self, lease: str, told: list[bytes]) -> list[ReportAnswer]:
+        """A worker's: an answer to each, with code `stale` when the group is another's now, `store` if it could not be
+        written and must come again."""
+        return await in_turn(self._report(lease, raw) for raw in told)
 
-    async def _report(self, lease: str, text: bytes) -> dict[str, Any]:
+    async def _report(self, lease: str, text: bytes) -> ReportAnswer:
         try:
-            report = _reports.validate_json(text)
-        except ValidationError as error:
-            _, sentence = first_error(error)
-            log.warning("a malformed report of a worker: %s", sentence)
-            return {"code": "invalid", "error": sentence}
+            report = framing.read_json(reports.reader, text)
+        except framing.FramingError as error:
+            log.warning("a malformed report of a worker: %s", error)
+            return ReportAnswer(code="invalid", error=str(error))
         trees = report.progress.trees
         for tree, figures in trees.items():
             if figures.arcs:
-                trees[tree] = replace(figures, arcs=self.carried.shared(figures.arcs))
+                trees[tree] = structs.replace(figures, arcs=self.carried.shared(figures.arcs))
         try:
-            return {"state": (await self._do(report.group, Reported(report, lease))).state}
+            return ReportAnswer(state=(await self._do(report.group, Reported(report, lease))).state)
         except Problem as problem:
-            return {"code": "stale" if problem.status == 404 else problem.code, "error": problem.message}
+            return ReportAnswer(code="stale" if problem.status == 404 else problem.code, error=problem.message)
 
     # ---- one event after another ----
     async def _do(self, group: str, event: Event) -> Record:

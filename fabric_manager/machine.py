@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from datacast.core.lists import few
 from datacast.services.problems import Problem
 
-from .api import FINAL_STATES, GroupFailure, GroupState, MasterReport, Progress, orders
+from .api import FINAL_STATES, GroupState, orders
+from .api.reports import GroupFailure, MasterReport, Progress
 from .record import Record
 
 FRUITLESS_MAX, SILENT = 20, 4
@@ -205,7 +208,7 @@ def _give_up(record: Record, event: GiveUp) -> Outcome:
 
 
 def _end(record: Record, state: GroupState, code: str, message: str) -> Outcome:
-    progress = replace(record.progress, error=GroupFailure(code=code, message=message), rate_bps=0)
+    progress = structs.replace(record.progress, error=GroupFailure(code=code, message=message), rate_bps=0)
     effects: tuple[Effect, ...] = (Recall(record.owner),) if record.owner else ()
     return Outcome(replace(record, state=state, progress=progress), effects)
 
@@ -222,7 +225,8 @@ def _reported(record: Record, event: Reported) -> Outcome:
     unheard = [n for n in record.receivers if n in progress.receivers and progress.receivers[n].state == "waiting"]
     if state == "done" and unheard:
         text = f"{few(unheard)} joined when the others were done; resume the group"
-        state, progress = "partial", replace(progress, error=GroupFailure(code="joined_late", message=text))
+        error = GroupFailure(code="joined_late", message=text)
+        state, progress = "partial", structs.replace(progress, error=error)
     after = replace(record, state=state, progress=progress, told_epoch=record.epoch)
     durable = (
         state != record.state
@@ -243,9 +247,9 @@ def _merged(record: Record, report: MasterReport) -> Progress:
     trees = {} if report.whole else dict(before.trees)
     for tree, figures in told.trees.items():
         if figures.arcs is None and tree in before.trees:
-            figures = replace(figures, arcs=before.trees[tree].arcs)
+            figures = structs.replace(figures, arcs=before.trees[tree].arcs)
         trees[tree] = figures
-    return replace(
+    return structs.replace(
         told,
         receivers={**before.receivers, **receivers},
         trees=trees,
@@ -278,7 +282,7 @@ def _resume(record: Record, event: Resume) -> Outcome:
     adopt = known.adopt
     if adopt:  # what was sent, and when, says nothing about receivers that were started again
         pieces = -(-adopt.size // adopt.payload)
-        adopt = replace(adopt, first_ns=None, rest=[(0, pieces)] if pieces else [])
+        adopt = structs.replace(adopt, first_ns=None, rest=[(0, pieces)] if pieces else [])
     progress = Progress(
         size=known.size,
         receivers={name: r for name, r in known.receivers.items() if name in done},

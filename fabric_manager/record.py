@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.store import StoreError
 from datacast.services.validation import first_error
 
-from .api import Adopt, GroupFailure, GroupSpec, GroupState, Progress, ReceiverFigures
+from .api import GroupSpec, GroupState
+from .api.reports import Adopt, GroupFailure, Progress, ReceiverFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +71,14 @@ class Record:
         return replace(
             self,
             spec=replace(self.spec, receivers=names),
-            progress=replace(self.progress, receivers=receivers),
+            progress=structs.replace(self.progress, receivers=receivers),
         )
 
 
 PLAIN_MAX, PACKED = 32 << 10, "zlib:"
 """Records of thousands of receivers repeat themselves: longer ones are packed."""
 _adapter: TypeAdapter[Record] = TypeAdapter(Record)
+_spec: TypeAdapter[GroupSpec] = TypeAdapter(GroupSpec)
 
 
 def dump(record: Record) -> str:
@@ -98,11 +101,22 @@ def load(text: str) -> Record:
         raise StoreError(f"the store holds what is no group's record: {first_error(error)[1]}") from error
 
 
+TOLD = ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")
+"""Of the progress, beside the receivers."""
+
+
 def to_json(record: Record) -> dict[str, Any]:
     """As the API tells it."""
-    told = _adapter.dump_python(record, mode="json")
-    progress, spec = told["progress"], told["spec"]
+    progress, spec = record.progress, _spec.dump_python(record.spec, mode="json")
     waiting = {name: {"state": "waiting"} for name in record.receivers}
+    receivers = {
+        name: {
+            **structs.asdict(figures),
+            "error": msgspec.to_builtins(figures.error),
+            "trees": figures.trees or {},
+        }
+        for name, figures in progress.receivers.items()
+    }
     return {
         "id": record.id,
         "state": record.state,
@@ -119,8 +133,8 @@ def to_json(record: Record) -> dict[str, Any]:
         "shards": spec["shards"],
         **{key: spec[key] for key in ("sha256", "weight", "priority", "most_bps", "deadline_s", "labels")},
         "requested_by": record.requested_by,
-        **{key: progress[key] for key in ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")},
-        "receivers": {**waiting, **progress["receivers"]},
+        **{key: msgspec.to_builtins(getattr(progress, key)) for key in TOLD},
+        "receivers": {**waiting, **receivers},
     }
 
 

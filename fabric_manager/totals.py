@@ -24,10 +24,9 @@ class Totals:
         held = sum(r.state == "done" for r in receivers) * (record.progress.size or 0)
         self._delivered += max(0, held - counted)
         self._retransmissions += sum(r.retransmissions for r in receivers)
-        report: dict[str, Any] = record.progress.report or {}
-        for kind, key in (("new", "new_packets"), ("duplicate", "dup_packets")):
-            value = report.get(key)
-            self._packets[kind] += value if isinstance(value, int) and value > 0 else 0
+        report = record.progress.report
+        self._packets["new"] += report.new_packets if report else 0
+        self._packets["duplicate"] += report.dup_packets if report else 0
         return max(held, counted)
 
     def to_json(self, records: Iterable[Record]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -40,7 +41,7 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
         told = (await request.body()).splitlines()
         if len(told) > REPORTS_MAX:
             raise Problem(422, "invalid", f"{len(told)} reports in one request", remedy=f"send at most {REPORTS_MAX}")
-        return JSONResponse({"answers": await groups.reports(lease, told)})
+        return JSONResponse({"answers": msgspec.to_builtins(await groups.reports(lease, told))})
 
     @app.post("/workers/{name}/leave", status_code=200, dependencies=master)
     async def leave(name: WorkerName, lease: Lease) -> JSONResponse:

@@ -6,6 +6,8 @@ import logging
 import statistics
 import time
 
+from datacast.fabric_manager.api.reports import GroupFailure
+
 from .crew import Crew
 from .forest import Change
 from .members import Member
@@ -151,7 +153,7 @@ class Attendance:
         member = self._crew.members.get(name)
         if member is None or member.role != "receiver" or member.final:
             return
-        member.state, member.error = "cancelled", {"code": "left", "message": f"{name} left the group"}
+        member.state, member.error = "cancelled", GroupFailure(code="left", message=f"{name} left the group")
         self._reactions.others = True
         await self._crew.dismiss(member, "left the group", keep=False)
         self._reactions.kick()

@@ -18,6 +18,7 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
+from datacast.fabric_manager.api.reports import GroupFailure
 
 from . import requests
 from .agents import Agents, Line
@@ -147,8 +148,8 @@ class Crew:
         """Raises GroupError when the source has failed, of several all."""
         if not self.roots:
             source = self.source
-            error = source.error or {"code": "error", "message": "it does not send any more"}
-            raise GroupError(error["code"], f"source {source.name}: {error['message']}", source.name)
+            error = source.error or GroupFailure(code="error", message="it does not send any more")
+            raise GroupError(error.code, f"source {source.name}: {error.message}", source.name)
 
     def in_touch(self) -> list[Member]:
         """Those in the common tree."""
@@ -261,9 +262,9 @@ class Crew:
                 member.refused(result)
         self.check_source()
         if all(m.state == "failed" for m in self.receivers):
-            errors = few((f"{m.name}: {m.error['message']}" for m in self.receivers if m.error), by="; ")
-            code = (self.receivers[0].error or {}).get("code", "error")
-            raise GroupError(code, f"no receiver is left: {errors}")
+            errors = few((f"{m.name}: {m.error.message}" for m in self.receivers if m.error), by="; ")
+            first = self.receivers[0].error
+            raise GroupError(first.code if first else "error", f"no receiver is left: {errors}")
         return results
 
     async def open(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
 from datacast.fabric_manager.api import FabricManagerClient, orders
+from datacast.fabric_manager.api.reports import MasterReport
 
 from . import opening, pace
 from .agents import Agents
@@ -135,7 +136,7 @@ class Group:
         """There is something to report."""
         return self.transfer.news
 
-    def report(self, whole: bool) -> dict[str, Any]:
+    def report(self, whole: bool) -> MasterReport:
         return self._telling.report(whole)
 
     def say_less(self) -> None:
@@ -175,14 +176,14 @@ class Group:
                     await self._transfer()
             self._conclude()
         except Cancelled as reason:
-            t.state, t.error = "cancelled", {"code": "cancelled", "message": reason.message}
+            t.ended("cancelled", "cancelled", reason.message)
         except (GroupError, PlanError) as error:
-            t.state, t.error = "failed", {"code": error.code, "message": error.message}
+            t.ended("failed", error.code, error.message)
         except DatacastError as error:
-            t.state, t.error = "failed", {"code": "error", "message": str(error)}
+            t.ended("failed", "error", str(error))
         except Exception as error:
             log.exception("group %s", t.id)
-            t.state, t.error = "failed", {"code": "internal", "message": f"{type(error).__name__}: {error}"}
+            t.ended("failed", "internal", f"{type(error).__name__}: {error}")
         for member in self.crew.receivers:
             if not member.final:
                 member.state, member.error = ("cancelled" if t.state == "cancelled" else "failed"), t.error
@@ -199,7 +200,7 @@ class Group:
         there may be another master, and receivers that were done would fetch the file again."""
         await self._tasks.end()
         # Receivers keep what they have when it may be wanted again; a cancelled group is not.
-        reason = self.transfer.error["message"] if self.transfer.error else "done"
+        reason = self.transfer.error.message if self.transfer.error else "done"
         await self.crew.close(reason, keep=self.transfer.state in ("failed", "partial"))
 
     def _conclude(self) -> None:
@@ -208,11 +209,12 @@ class Group:
         failed = [m for m in receivers if m.state == "failed"]
         if all(m.state == "cancelled" for m in receivers):
             raise Cancelled("every receiver has left")
-        t.state = "done" if not failed else "failed" if len(failed) == len(receivers) else "partial"
         if failed:
-            reasons = few((f"{m.name}: {m.error['message']}" for m in failed if m.error), by="; ")
+            reasons = few((f"{m.name}: {m.error.message}" for m in failed if m.error), by="; ")
             message = f"{len(failed)} of {len(receivers)} receivers failed: {reasons}"
-            t.error = {"code": "receivers_failed", "message": message}
+            t.ended("failed" if len(failed) == len(receivers) else "partial", "receivers_failed", message)
+        else:
+            t.state = "done"
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`; a cancel ends it at once."""

@@ -9,9 +9,10 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
+
+from datacast.fabric_manager.api.reports import GroupFailure, ReceiverFigures, ReceiverState
 
 from .answers import Answer, TreeCounts
 from .requests import Assign, Cut, Digest, Entry
@@ -83,13 +84,13 @@ NOTHING = Counts()
 
 @dataclass(slots=True)
 class Member:
-    """A source or receiver. `state`: waiting, open, running, done, failed, cancelled."""
+    """A source or receiver."""
 
     name: str
     role: str
     addr: str
-    state: str = "waiting"
-    error: dict[str, str] | None = None
+    state: ReceiverState = "waiting"
+    error: GroupFailure | None = None
     opened: bool = False
     position: int = 0
     """Entries of the log it has acknowledged, all of them without a gap."""
@@ -150,7 +151,7 @@ class Member:
     def fail(self, code: str, message: str) -> None:
         self.sends = False
         if not self.final:
-            self.state, self.error = "failed", {"code": code, "message": message}
+            self.state, self.error = "failed", GroupFailure(code=code, message=message)
 
     def fraction(self, size: int | None) -> float:
         """Of the file that it holds."""
@@ -163,8 +164,8 @@ class Member:
         """What it is to have of a file of this size."""
         return size if self.wants is None else self.wants
 
-    def to_json(self, size: int | None, first_ns: int | None, trees: bool, blocks: bool = True) -> dict[str, Any]:
-        """Figures for a receiver; times count from the source's first data packet. `trees`: of each tree, too.
+    def figures(self, size: int | None, first_ns: int | None, trees: bool, blocks: bool = True) -> ReceiverFigures:
+        """Of a receiver; times count from the source's first data packet. `trees`: of each tree, too.
         `blocks`: which parts it has."""
         fraction = self.fraction(size)
         finish_s = (self.t_done_ns - first_ns) / 1e9 if self.t_done_ns and first_ns else None
@@ -172,26 +173,26 @@ class Member:
             finish_s = None
         size = self.whole(size)
         held = size if self.state == "done" and size is not None else self.bytes
-        return {
-            "state": "aside" if self.aside and not self.final else self.state,
-            "error": self.error,
-            "bytes": held,
-            "fraction": fraction,
-            "rate_bps": round(self.rate_bps) if not self.final else 0,
-            "finish_s": finish_s,
-            "goodput_mbps": size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
-            "sha256_ok": self.sha256_ok,
-            "unwritten": self.unwritten,
-            "blocks": self.blocks if blocks else "",
-            "blocks_ok": self.blocks_ok,
-            "bad_blocks": self.bad_blocks,
-            "duplicates": self.trees.total("duplicates"),
-            "retransmissions": self.trees.total("retransmitted"),
-            "interests": self.trees.total("interests"),
-            "t_first_ns": self.t_first_ns,
-            "t_done_ns": self.t_done_ns,
-            "trees": dict(self.trees) if trees else {},
-        }
+        return ReceiverFigures(
+            state="aside" if self.aside and not self.final else self.state,
+            error=self.error,
+            bytes=held,
+            fraction=fraction,
+            rate_bps=round(self.rate_bps) if not self.final else 0,
+            finish_s=finish_s,
+            goodput_mbps=size * 8 / finish_s / 1e6 if finish_s and finish_s > 0 and size is not None else None,
+            sha256_ok=self.sha256_ok,
+            unwritten=self.unwritten,
+            blocks=self.blocks if blocks else "",
+            blocks_ok=self.blocks_ok,
+            bad_blocks=self.bad_blocks,
+            duplicates=self.trees.total("duplicates"),
+            retransmissions=self.trees.total("retransmitted"),
+            interests=self.trees.total("interests"),
+            t_first_ns=self.t_first_ns,
+            t_done_ns=self.t_done_ns,
+            trees={tree: dict(self.trees[tree]) for tree in self.trees} if trees else None,
+        )
 
 
 DIGEST = struct.Struct("!I32s")

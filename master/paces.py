@@ -293,14 +293,13 @@ class Paces:
         if last is None or len(done) < 2:
             return None
         others = [one for one in seen if one is not last]
-        waits = self._waits(last, others)
-        disk = waits * 8 > UNWRITTEN_S * last.planned
+        disk = self._disk_waits(last, others)
         if not disk and now - self._slowed_at > OUT_S:
             return None
         middle = statistics.median_high([part for name, part in done.items() if name != last.name])
         assert self._begun is not None
         late = (middle - done[last.name]) * self._owed(last, self._begun)
-        if late - (0 if disk else waits) < OUT * self.near:
+        if late - (0 if disk else self._waits(last, others)) < OUT * self.near:
             return None  # what came, and waits to be written, it need not ask for
         if before is None or before[0] != last.name:
             self._out = last.name, self._looks[-1]
@@ -319,6 +318,10 @@ class Paces:
     def _waits(one: Seen, others: Sequence[Seen]) -> float:
         """Bytes that wait for its disk beyond what waits for theirs: on a full machine all that came waits."""
         return one.unwritten - statistics.median([other.unwritten for other in others] or [0])
+
+    @classmethod
+    def _disk_waits(cls, one: Seen, others: Sequence[Seen]) -> bool:
+        return cls._waits(one, others) * 8 > UNWRITTEN_S * one.planned
 
     def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
@@ -352,7 +355,7 @@ class Paces:
         soon = {one.name for one in seen if one.name in fresh and not (unsent and self._long(one, caps[one.name]))}
         caps = {name: cap for name, cap in caps.items() if name not in soon}
         fresh = [name for name in fresh if name not in soon]
-        if out and self._waits(out[0], others) * 8 > UNWRITTEN_S * out[0].planned:
+        if out and self._disk_waits(out[0], others):
             fresh = []  # its own word: no trial, the others lose nothing yet
         part = self._part(out[0], out[1], now) if out else 1.0
         if fresh and not (self._links_stand(late, now) and self._may_try(others, now, part)):

@@ -8,6 +8,7 @@ import logging
 import time
 
 from datacast.core.trees import ArcLoad
+from datacast.fabric_manager.api.reports import GroupFailure
 from datacast.services.ranges import RangeProblem
 
 from . import pace
@@ -126,7 +127,7 @@ class Planning:
                 if t.error is None:
                     log.warning("group %s: %s: it waits for one", t.id, error.message)
                     message = f"{error.message}; waits for one, {self._crew.timeout_s:g} s at most"
-                    t.error = {"code": "no_path", "message": message}
+                    t.error = GroupFailure(code="no_path", message=message)
                     t.tell_now()
             with contextlib.suppress(TimeoutError):
                 await t.view.at(t.view.version + 1, left)

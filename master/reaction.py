@@ -6,9 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from datacast.fabric_manager.api import Reaction
+from msgspec import structs
+
+from datacast.fabric_manager.api.reports import Reaction
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.services.problems import Problem
 
@@ -243,6 +245,5 @@ class Reactions:
 
 def _in_short(entry: Reaction) -> str:
     """For the log: what there is, of members how many, without times."""
-    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    said = {k: v for k, v in told.items() if v and k != "waiting" and not k.endswith("_ns")}
+    said = {k: v for k, v in structs.asdict(entry).items() if v and k != "waiting" and not k.endswith("_ns")}
     return str(said | {"members": len(entry.members)})

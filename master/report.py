@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from datacast.fabric_manager.api import Reaction
+from datacast.fabric_manager.api.reports import (
+    GroupReport,
+    MasterReport,
+    Planned,
+    Progress,
+    Reaction,
+    ReportState,
+    TreeFigures,
+    TreesInShort,
+)
 
 from .answers import TreeCounts
 from .collective import Collective
@@ -44,44 +51,31 @@ class Told:
     def __init__(self) -> None:
         self._receivers: dict[str, int] = {}
         """A digest of what was told of each."""
-        self._trees: dict[str, Any] = {}
-        self._arcs: dict[str, Any] = {}
+        self._trees: dict[str, TreeFigures] = {}
         self._mapped: Container[str] = ()
         self.bare = False
         """Tell the state only."""
 
-    def report(
-        self,
-        group: str,
-        epoch: int,
-        body: dict[str, Any],
-        receivers: list[Member],
-        first_ns: int | None,
-        whole: bool,
-    ) -> dict[str, Any]:
-        """`body`: as progress_json makes it, all trees in it. The last report is told in full."""
-        size = body["size"]
+    def news(self, now: Progress, receivers: list[Member], first_ns: int | None, whole: bool) -> Progress:
+        """`now`: with all trees in it, and no receivers. The last report is told in full."""
         if whole:
-            self._receivers, self._trees, self._arcs = {}, {}, {}
-        progress = {key: body.get(key) for key in ("size", "error", "report", "adopt")}
-        progress |= {"fraction": body["fraction"], "rate_bps": body["rate_bps"], "reactions": body["reactions"]}
-        progress["fetched"] = body.get("fetched", "")
-        told: dict[str, Any] = {}
-        self._mapped = self._behind(receivers, size)
-        progress["receivers"] = {
-            m.name: _told_of(m.to_json(size, first_ns, trees=bool(body["report"]), blocks=m.name in self._mapped))
-            for m in receivers
-            if self._news(m, size) or body["report"]
-        }
-        progress["trees"] = told
-        for name, tree in body["trees"].items():
-            if self._trees.get(name) != tree:
-                same = self._arcs.get(name) is tree["arcs"]
-                told[name] = {**tree, "arcs": None} if same else tree
-                self._arcs[name], self._trees[name] = tree["arcs"], tree
+            self._receivers, self._trees = {}, {}
         if self.bare:
-            progress = {"size": body["size"], "error": body["error"]}
-        return {"group": group, "epoch": epoch, "state": body["state"], "progress": progress, "whole": whole}
+            return Progress(size=now.size, error=now.error)
+        self._mapped = self._behind(receivers, now.size)
+        over = now.report is not None
+        told = {
+            m.name: m.figures(now.size, first_ns, trees=over, blocks=m.name in self._mapped)
+            for m in receivers
+            if self._news(m, now.size) or over
+        }
+        known, self._trees = self._trees, now.trees
+        trees: dict[str, TreeFigures] = {}
+        for name, tree in now.trees.items():
+            before = known.get(name)
+            if before != tree:
+                trees[name] = replace(tree, arcs=None) if before and before.arcs is tree.arcs else tree
+        return replace(now, receivers=told, trees=trees)
 
     def _behind(self, receivers: list[Member], size: int | None) -> Container[str]:
         """Whose blocks are told."""
@@ -112,40 +106,41 @@ class Told:
         return True
 
 
-def _told_of(figures: dict[str, Any]) -> dict[str, Any]:
-    """Without what is as it was at the beginning: that is nearly all while a group runs."""
-    return {key: value for key, value in figures.items() if value or value is False}
-
-
 PART_MAX = 1024
 """Receivers in one report."""
 
 
-def in_parts(report: dict[str, Any]) -> list[dict[str, Any]]:
+def in_parts(report: MasterReport) -> list[MasterReport]:
     """A report of very many receivers as several, the last of which says how the group is: who has ended is not heard
     any more."""
-    receivers = list(report["progress"].get("receivers", {}).items())
-    if len(receivers) <= PART_MAX:
+    progress = report.progress
+    rows = list(progress.receivers.items())
+    if len(rows) <= PART_MAX:
         return [report]
-    bare: dict[str, Any] = {"receivers": {}, "trees": {}, "report": None, "reactions": [], "adopt": None, "error": None}
-    parts = []
-    for at in range(0, len(receivers), PART_MAX):
-        progress = {**report["progress"], **bare, "receivers": dict(receivers[at : at + PART_MAX])}
-        parts.append({**report, "state": "running", "progress": progress, "whole": report["whole"] and at == 0})
-    if report["state"] == "starting":
-        return [{**part, "state": "starting"} for part in parts[:-1]] + [_last(report, parts[-1])]
-    return [*parts[:-1], _last(report, parts[-1])]
+    state: ReportState = "starting" if report.state == "starting" else "running"
+    parts = [
+        replace(
+            report,
+            state=state,
+            progress=Progress(
+                size=progress.size,
+                fraction=progress.fraction,
+                rate_bps=progress.rate_bps,
+                fetched=progress.fetched,
+                receivers=dict(rows[at : at + PART_MAX]),
+            ),
+            whole=report.whole and at == 0,
+        )
+        for at in range(0, len(rows), PART_MAX)
+    ]
+    last = replace(progress, receivers=parts[-1].progress.receivers)
+    return [*parts[:-1], replace(report, progress=last, whole=False)]
 
 
-def _last(report: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    return {**report, "progress": {**report["progress"], "receivers": part["progress"]["receivers"]}, "whole": False}
-
-
-def weight(report: dict[str, Any]) -> int:
+def weight(report: MasterReport) -> int:
     """Of a report, in receivers: some hundred bytes each."""
-    progress = report["progress"]
-    arcs = sum(len(tree["arcs"] or ()) for tree in progress.get("trees", {}).values())
-    return 1 + len(progress.get("receivers", {})) + arcs // 8
+    progress = report.progress
+    return 1 + len(progress.receivers) + sum(len(tree.arcs or ()) for tree in progress.trees.values()) // 8
 
 
 def of_reactions(reactions: list[Reaction]) -> list[Reaction]:
@@ -159,62 +154,46 @@ def _shortened(entry: Reaction) -> Reaction:
     return replace(entry, members=first, waiting=waiting, members_more=len(entry.members) - MEMBERS_TOLD)
 
 
-def trees_json(
+def tree_figures(
     plan: Plan,
     ids: list[int],
     scheduler: Scheduler | Collective,
     figures: Mapping[str, SourceTree],
     receivers: list[Member],
-) -> dict[str, Any]:
-    """Per tree, by id. `figures`: the sources' last status."""
-    trees: dict[str, Any] = {}
+) -> dict[str, TreeFigures]:
+    """By id. `figures`: the sources' last status."""
+    trees: dict[str, TreeFigures] = {}
     for tree, planned in zip(ids, plan.trees, strict=True):
         name, queue = str(tree), scheduler.trees.get(tree) or TreeQueue(tree, 0.0)
         source = figures.get(name, SourceTree(TreeCounts(0), 0.0))
         counts = source.counts
-        trees[name] = {
-            "state": "lost" if queue.lost else "running" if queue.end > queue.sent else "idle",
-            "depth": planned.depth,
-            "links": len(planned.arcs),
-            "arcs": planned.arcs,
-            "most_bps": planned.transport.rate_max_bps,
-            "interest": round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
-            "rate_bps": round(source.rate * 8 * plan.payload),
-            "bucket_bps": counts.rate_bps,
-            "pieces": queue.assigned,
-            "links_needed": links_needed(planned.arcs, queue),
-            "seq": counts.seq,
-            "new_packets": counts.new_packets,
-            "dup_packets": counts.dup_packets,
-            "interests": counts.interests,
-            "merged": counts.merged,
-            "duplicates": counts.duplicates,
-            "retransmissions": sum(n or 0 for n in Counts.column((m.trees for m in receivers), name, "retransmitted")),
-        }
+        trees[name] = TreeFigures(
+            state="lost" if queue.lost else "running" if queue.end > queue.sent else "idle",
+            depth=planned.depth,
+            links=len(planned.arcs),
+            arcs=planned.arcs,
+            most_bps=planned.transport.rate_max_bps,
+            interest=round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
+            rate_bps=round(source.rate * 8 * plan.payload),
+            bucket_bps=counts.rate_bps,
+            pieces=queue.assigned,
+            links_needed=links_needed(planned.arcs, queue),
+            seq=counts.seq,
+            new_packets=counts.new_packets,
+            dup_packets=counts.dup_packets,
+            interests=counts.interests,
+            merged=counts.merged,
+            duplicates=counts.duplicates,
+            retransmissions=sum(n or 0 for n in Counts.column((m.trees for m in receivers), name, "retransmitted")),
+        )
     return trees
 
 
-def progress_json(
-    state: str,
-    error: dict[str, str] | None,
-    size: int | None,
-    receivers: list[Member],
-    trees: dict[str, Any],
-    report: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """What is told of the group as a whole. Its fraction is that of its receivers that have not failed, its rate that
-    of the slowest."""
+def in_all(receivers: list[Member], size: int | None) -> tuple[float, int]:
+    """The group's fraction is that of its receivers that have not failed, its rate that of the slowest."""
     live = [m for m in receivers if m.state != "failed"] or receivers
     rates = [round(m.rate_bps) for m in live if m.state == "running" and not m.aside]
-    return {
-        "state": state,
-        "error": error,
-        "size": size,
-        "fraction": sum(m.fraction(size) for m in live) / len(live) if live else 0.0,
-        "rate_bps": min(rates, default=0),
-        "trees": trees,
-        "report": report,
-    }
+    return sum(m.fraction(size) for m in live) / len(live) if live else 0.0, min(rates, default=0)
 
 
 def final_report(
@@ -225,17 +204,15 @@ def final_report(
     ids: list[int],
     per_block: int,
     receivers: list[Member],
-    trees: dict[str, Any],
+    trees: Mapping[str, TreeFigures],
     takeovers: int,
     ideal_s: float | None = None,
     reactions: list[Reaction] | None = None,
-) -> dict[str, Any]:
-    """`marks`: (step, when it was over), the first being the acceptance of the request. `start_s` counts from there
-    to the source's first data packet (none: that was another master's), `finish_s` from that to the last receiver that
-    is done. `ideal_s`: of the trees the group was planned with. `reactions`: what was done about links and appliances
-    that failed or came back, with times."""
-    new = sum(t["new_packets"] for t in trees.values())
-    dup = sum(t["dup_packets"] for t in trees.values())
+) -> GroupReport:
+    """`marks`: (step, when it was over), the first being the acceptance of the request. `reactions`: what was done
+    about links and appliances that failed or came back, with times."""
+    new = sum(t.new_packets for t in trees.values())
+    dup = sum(t.dup_packets for t in trees.values())
     steps = {name: round((at - before) / 1e6, 3) for (_, before), (name, at) in pairwise(marks)}
     began = first_ns is not None and first_ns >= marks[0][1]
     if first_ns and began:
@@ -243,37 +220,36 @@ def final_report(
     ends = [m.t_done_ns for m in receivers if m.state == "done" and m.t_done_ns]
     finish = (max(ends) - first_ns) / 1e9 if ends and first_ns else None
     ideal = ideal_s if size else None
-    report: dict[str, Any] = {
-        "start_s": (first_ns - marks[0][1]) / 1e9 if first_ns and began else None,
-        "start_ms": steps,
-        "finish_s": finish,
-        "ideal_s": ideal,
-        "finish_over_ideal": finish / ideal if finish and ideal else None,
-        "duplicate_ratio": dup / new if new else 0.0,
-        "size": size,
-        "takeovers": takeovers,
-        "reactions": reactions or [],
-        "trees": {
-            "count": len(trees),
-            "depth": max((t["depth"] for t in trees.values()), default=0),
-            "links": [t["links"] for t in trees.values()],
-        },
-        "new_packets": new,
-        "dup_packets": dup,
-    }
-    if plan:
-        report |= {
-            "payload": plan.payload,
-            "labels": plan.labels,
-            "mtu": plan.mtu,
-            "plain_branches": list(plan.plain),
-            "per_block": per_block,
-            "rates": {
-                name: {"planned_bps": rate, "bound_bps": plan.rated.bound.get(name, 0)}
-                for name, rate in plan.rated.got.items()
-            }
-            if plan.rated
-            else {},
-            "transport": [asdict(t.transport.of(i)) for i, t in zip(ids, plan.trees, strict=True)],
-        }
-    return report
+    report = GroupReport(
+        start_s=(first_ns - marks[0][1]) / 1e9 if first_ns and began else None,
+        start_ms=steps,
+        finish_s=finish,
+        ideal_s=ideal,
+        finish_over_ideal=finish / ideal if finish and ideal else None,
+        duplicate_ratio=dup / new if new else 0.0,
+        size=size,
+        takeovers=takeovers,
+        reactions=reactions or [],
+        trees=TreesInShort(
+            count=len(trees),
+            depth=max((t.depth for t in trees.values()), default=0),
+            links=[t.links for t in trees.values()],
+        ),
+        new_packets=new,
+        dup_packets=dup,
+    )
+    if plan is None:
+        return report
+    rated = plan.rated
+    return replace(
+        report,
+        payload=plan.payload,
+        labels=plan.labels,
+        mtu=plan.mtu,
+        plain_branches=list(plan.plain),
+        per_block=per_block,
+        rates={name: Planned(planned_bps=bps, bound_bps=rated.bound.get(name, 0)) for name, bps in rated.got.items()}
+        if rated
+        else {},
+        transport=[asdict(t.transport.of(i)) for i, t in zip(ids, plan.trees, strict=True)],
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+
+from datacast.fabric_manager.api.reports import Adopt, GroupReport, MasterReport, Progress, TreeFigures
 
 from .crew import Crew
 from .feeding import Feeding
-from .report import Told, final_report, of_reactions, progress_json, trees_json
+from .report import Told, final_report, in_all, of_reactions, tree_figures
 from .transfer import Transfer
 
 
@@ -26,31 +27,49 @@ class Telling:
         self._t, self._crew, self._feeding, self._fetched = transfer, crew, feeding, fetched
         self._marks: list[tuple[str, int]] = [("accepted", transfer.order.accepted_ns), ("order", received_ns)]
         self._told = Told()
-        self._final: dict[str, Any] | None = None
+        self._final: GroupReport | None = None
 
     def mark(self, step: str) -> None:
         """A step of the start is over."""
         self._marks.append((step, time.time_ns()))
 
-    def report(self, whole: bool) -> dict[str, Any]:
-        """A MasterReport: what is new since the report before, or all."""
-        t = self._t
-        # What it will end as is told with the final report only.
-        state = t.state if t.over or t.state == "starting" else "running"
+    def report(self, whole: bool) -> MasterReport:
+        """What is new since the report before, or all."""
+        t, receivers = self._t, self._crew.receivers
         t.news = False
-        body = progress_json(state, t.error, t.size, self._crew.receivers, self._trees(), self._final)
-        body["reactions"] = of_reactions(t.reactions[-20:])
-        body["fetched"] = self._fetched()
-        if t.scheduler and t.plan and t.state == "running":
-            body["adopt"] = {
-                "first_ns": t.first_ns,
-                "size": t.size,
-                "file": t.file,
-                "payload": t.plan.payload,
-                "per_block": t.block,
-                "rest": t.scheduler.rest(),
-            }
-        return self._told.report(t.id, t.order.epoch, body, self._crew.receivers, t.first_ns, whole)
+        fraction, rate_bps = in_all(receivers, t.size)
+        now = Progress(
+            size=t.size,
+            fraction=fraction,
+            rate_bps=rate_bps,
+            error=t.error,
+            trees=self._trees(),
+            report=self._final,
+            reactions=of_reactions(t.reactions[-20:]),
+            adopt=self._adopt(),
+            fetched=self._fetched(),
+        )
+        return MasterReport(
+            group=t.id,
+            epoch=t.order.epoch,
+            # What it will end as is told with the final report only.
+            state=t.state if t.over or t.state == "starting" else "running",
+            progress=self._told.news(now, receivers, t.first_ns, whole),
+            whole=whole,
+        )
+
+    def _adopt(self) -> Adopt | None:
+        t = self._t
+        if not (t.scheduler and t.plan and t.size is not None and t.state == "running"):
+            return None
+        return Adopt(
+            size=t.size,
+            file=t.file,
+            payload=t.plan.payload,
+            per_block=t.block,
+            rest=t.scheduler.rest(),
+            first_ns=t.first_ns,
+        )
 
     def end(self) -> None:
         """Make the final report, which every later report holds."""
@@ -73,8 +92,8 @@ class Telling:
         """The fabric manager cannot read what is told: the state alone will do."""
         self._told.bare = True
 
-    def _trees(self) -> dict[str, Any]:
+    def _trees(self) -> dict[str, TreeFigures]:
         t = self._t
         if t.plan is None or t.scheduler is None:
             return {}
-        return trees_json(t.plan, t.tree_ids, t.scheduler, t.source_trees, self._crew.receivers)
+        return tree_figures(t.plan, t.tree_ids, t.scheduler, t.source_trees, self._crew.receivers)

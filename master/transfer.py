@@ -10,10 +10,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from datacast.fabric_manager.api.reports import GroupFailure
+
 if TYPE_CHECKING:
     from datacast.core.trees import ArcLoad
-    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, Reaction
+    from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
     from datacast.fabric_manager.api.orders import StartOrder
+    from datacast.fabric_manager.api.reports import Reaction, ReportState
     from datacast.services.ranges import Rows
 
     from .answers import TreeCounts
@@ -46,8 +49,8 @@ class Transfer:
         self.options = order.spec.options
         # Group:
         self.dest_paths = dict(order.dest_paths)
-        self.state = "starting"
-        self.error: dict[str, str] | None = None
+        self.state: ReportState = "starting"
+        self.error: GroupFailure | None = None
         self.over = False
         """The group has ended."""
         self.wake = asyncio.Event()
@@ -138,6 +141,10 @@ class Transfer:
         """Of the other groups: the fabric manager has counted this one's trees, too."""
         assert self.plan
         return self.view.load_without([arc for tree in self.plan.trees for arc in tree.arcs])
+
+    def ended(self, state: ReportState, code: str, message: str) -> None:
+        """Not as it should."""
+        self.state, self.error = state, GroupFailure(code=code, message=message)
 
     def tell_now(self) -> None:
         """What others wait for."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient, orders
+from datacast.fabric_manager.api.reports import MasterReport, ReportAnswer
 from datacast.services.problems import NO_LEADER, Problem
 
 from . import pace
@@ -199,7 +200,7 @@ class Worker:
     async def report(self) -> None:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
-        batch: list[tuple[Running, bool, dict[str, Any]]] = []
+        batch: list[tuple[Running, bool, MasterReport]] = []
         heavy, began = 0, time.monotonic()
         breath = began
         for running in [r for r in self.groups.values() if r.whole or r.ended or r.group.news]:
@@ -220,23 +221,23 @@ class Worker:
         if batch:
             await self._tell(batch)
 
-    async def _tell(self, batch: list[tuple[Running, bool, dict[str, Any]]]) -> None:
+    async def _tell(self, batch: list[tuple[Running, bool, MasterReport]]) -> None:
         began = time.monotonic()
         answers = await self.client.report(self.name, [body for _, _, body in batch])
         self._told = max(self._told, began)
         for (running, over, _), answer in zip(batch, answers, strict=True):
             await self._answered(running, answer, over)
 
-    async def _answered(self, running: Running, answer: dict[str, Any], over: bool) -> None:
+    async def _answered(self, running: Running, answer: ReportAnswer, over: bool) -> None:
         name = running.group.id
-        code = answer.get("code")
+        code = answer.code
         if code == "stale":
             if self.groups.get(name) is running:
                 await self.drop(name)
         elif code == NO_LEADER:
             running.whole = True
-        elif code is not None:
-            log.error("group %s: its report was not taken: %s", name, answer.get("error"))
+        elif code:
+            log.error("group %s: its report was not taken: %s", name, answer.error)
             running.whole = True
             if code == "invalid":
                 running.group.say_less()
@@ -248,7 +249,7 @@ class Worker:
             parting = asyncio.create_task(running.group.part())
             self._parting.add(parting)
             parting.add_done_callback(self._parted)
-        elif answer.get("state") == "cancelling":
+        elif answer.state == "cancelling":
             running.group.cancel("cancelled on request")
 
     def _parted(self, parting: asyncio.Task[None]) -> None:

@@ -120,7 +120,12 @@ def test_import_contracts():
 
 
 OURS = {"datacast", "mininet"}
-COME_WITH = {"starlette": "fastapi", "protobuf": "p4runtime", "googleapis-common-protos": "p4runtime"}
+COME_WITH = {
+    "pydantic-core": "pydantic",
+    "starlette": "fastapi",
+    "protobuf": "p4runtime",
+    "googleapis-common-protos": "p4runtime",
+}
 """Used as parts of another."""
 
 

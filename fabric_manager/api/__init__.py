@@ -14,13 +14,15 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import StringConstraints
 
-from datacast.origins.ranges import PIECES_MAX
 from datacast.services import framing, ranges
 from datacast.services.problems import JsonClient, segment
 from datacast.services.tls import PLAIN, Security
+
+from .reports import MasterReport, ReportAnswer
 
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
@@ -201,158 +203,6 @@ class NodeSpec:
     """Passes frames on; None: a switch does, a host does when it has several links."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupFailure:
-    """Why a group or a receiver of it has failed; `code` for machines."""
-
-    code: Annotated[str, MaxLen(64)]
-    message: Annotated[str, MaxLen(8192)]
-
-
-ReceiverState = Literal["waiting", "open", "running", "aside", "done", "failed", "cancelled"]
-Count = Annotated[int, Ge(0), Le(1 << 63)]
-TreeId = Annotated[str, MinLen(1), MaxLen(10)]
-
-
-_NO_TREES: dict[str, dict[str, float | int]] = {}
-"""Of all receivers of groups that run: one that nobody changes."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReceiverFigures:
-    """How a receiver is doing; times of day in nanoseconds, `finish_s` from the source's first data packet."""
-
-    state: ReceiverState = "waiting"
-    error: GroupFailure | None = None
-    bytes: Count = 0
-    fraction: Annotated[float, Ge(0), Le(1)] = 0.0
-    rate_bps: Count = 0
-    finish_s: float | None = None
-    goodput_mbps: float | None = None
-    sha256_ok: bool | None = None
-    unwritten: Count = 0
-    """Bytes that arrived and are not in its file yet: its disk is behind."""
-    blocks: Annotated[str, MaxLen(64)] = ""
-    """The file in up to 64 equal runs of blocks, of each the whole ones in fifteenths, a hexadecimal digit each. Of
-    groups with more than 64 receivers it is told of the 64 that are furthest behind."""
-    blocks_ok: Count = 0
-    bad_blocks: Count = 0
-    duplicates: Count = 0
-    retransmissions: Count = 0
-    interests: Count = 0
-    t_first_ns: int | None = None
-    t_done_ns: int | None = None
-    trees: Annotated[dict[TreeId, dict[str, float | int]], MaxLen(1024)] = field(default_factory=lambda: _NO_TREES)
-    """What its agent says of each tree; told when the group has ended."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TreeFigures:
-    """A tree of a group: its arcs, and what the source sends over it."""
-
-    state: Literal["running", "idle", "spent", "lost"] = "idle"
-    depth: Count = 0
-    links: Count = 0
-    links_needed: Annotated[float, Ge(0)] = 0.0
-    """Of these, those towards receivers that waited for its pieces, on the average."""
-    arcs: Annotated[list[tuple[Name, Name]], MaxLen(1 << 17)] | None = None
-    """In a report None: as they were told before."""
-    most_bps: Count = 0
-    """What it could send alone; 0: nobody said."""
-    interest: Annotated[float, Ge(0), Le(1)] = 0.0
-    """Bits that go the other way for each bit of data."""
-    rate_bps: Count = 0
-    bucket_bps: Count = 0
-    pieces: Count = 0
-    seq: Count = 0
-    new_packets: Count = 0
-    dup_packets: Count = 0
-    interests: Count = 0
-    merged: Count = 0
-    duplicates: Count = 0
-    retransmissions: Count = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adopt:
-    """What another master needs to go on with a group."""
-
-    size: Count
-    file: dict[Annotated[str, MaxLen(16)], int]
-    """What tells the source's file from another: mtime_ns, inode."""
-    payload: Annotated[int, Ge(1), Le(65_535)]
-    per_block: Annotated[int, Ge(1)]
-    rest: Annotated[list[tuple[Count, Count]], MaxLen(1 << 16)]
-    """(first, count) of all pieces, those that were not sent yet first."""
-    first_ns: int | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class Reaction:
-    """What a master did about links or cache appliances that failed or came back, or about other receivers. Trees are
-    told by id, times are Unix nanoseconds."""
-
-    links: list[tuple[str, str, bool]] = field(default_factory=list)
-    """Both ends, and whether it is up."""
-    appliances: list[tuple[str, bool]] = field(default_factory=list)
-    """The switch, and whether its cache is there."""
-    reported_ns: int | None = None
-    """When an agent or a switch told of the first of them."""
-    received_ns: int | None = None
-    """By the master."""
-    recomputed_ns: int = 0
-    signalled_ns: int | None = None
-    """All members concerned have their new routes."""
-    resumed_ns: int | None = None
-    """The first of them got data over one."""
-    all_resumed_ns: int | None = None
-    changed: list[int] = field(default_factory=list)
-    """Trees with other routes."""
-    lost: list[int] = field(default_factory=list)
-    """Trees that have no links of their own any more."""
-    revived: list[int] = field(default_factory=list)
-    unnamed: list[int] = field(default_factory=list)
-    """Trees that are new, and have no id yet: places in the plan."""
-    cut_off: list[str] = field(default_factory=list)
-    """Receivers that no link reaches any more."""
-    back: list[str] = field(default_factory=list)
-    """Receivers that links reach again."""
-    members: list[str] = field(default_factory=list)
-    """Those that got routes; of many, as they are told, the first."""
-    members_more: int = 0
-    waiting: dict[str, int] = field(default_factory=dict)
-    """By member: routes over which nothing had come yet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """What a group's masters have told of it."""
-
-    size: Count | None = None
-    fraction: Annotated[float, Ge(0), Le(1)] = 0.0
-    rate_bps: Count = 0
-    error: GroupFailure | None = None
-    receivers: Annotated[dict[Name, ReceiverFigures], MaxLen(16384)] = field(default_factory=dict)
-    trees: Annotated[dict[TreeId, TreeFigures], MaxLen(1024)] = field(default_factory=dict)
-    report: dict[str, Any] | None = None
-    reactions: Annotated[list[Reaction], MaxLen(64)] = field(default_factory=list)
-    adopt: Adopt | None = None
-    fetched: Annotated[str, MaxLen(PIECES_MAX // 4)] = ""
-    """Of an object of another site: the pieces that members have fetched (origins/exchange.py: packed)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MasterReport:
-    """A master's word on its group. `progress` holds the receivers and trees that have changed since the report before,
-    or, when `whole`, all of them."""
-
-    group: Name
-    epoch: Annotated[int, Ge(1)]
-    state: Literal["starting", "running", "done", "partial", "failed", "cancelled"]
-    progress: Progress
-    whole: bool = False
-
-
 class FabricManagerClient(JsonClient):
     """Client of the fabric manager's HTTP API, for masters and the controller."""
 
@@ -459,9 +309,9 @@ class FabricManagerClient(JsonClient):
         """A worker's, each as text (orders.py)."""
         return self.texts(f"/workers/{segment(worker)}/orders", {"pid": pid}, self._lease())
 
-    async def report(self, worker: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """MasterReports of a worker's groups; renews its lease. An answer to each: {state}, or {code, error}. Others
-        get their turn while they are written: a megabyte takes long enough for news of a link to wait."""
+    async def report(self, worker: str, reports: list[MasterReport]) -> list[ReportAnswer]:
+        """Of a worker's groups; renews its lease. An answer to each. Others get their turn while they are written: a
+        megabyte takes long enough for news of a link to wait."""
         texts, breath = [], time.monotonic()
         for report in reports:
             texts.append(framing.text(report))
@@ -469,7 +319,8 @@ class FabricManagerClient(JsonClient):
                 await asyncio.sleep(0)
                 breath = time.monotonic()
         path, body = f"/workers/{segment(worker)}/reports", b"\n".join(texts)
-        return (await self.request("POST", path, body, headers=self._lease()))["answers"]
+        told = await self.request("POST", path, body, headers=self._lease())
+        return msgspec.convert(told["answers"], list[ReportAnswer])
 
     async def leave(self, worker: str) -> None:
         """The worker ends: its groups are free."""

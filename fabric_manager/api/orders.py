@@ -9,7 +9,8 @@ import msgspec
 
 from datacast.services import framing
 
-from . import Adopt, GroupSpec, Reaction
+from . import GroupSpec
+from .reports import Adopt, Reaction
 
 
 class ToWorker(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -9,7 +9,8 @@ from simulated import run
 from small import star, until
 
 from datacast.fabric_manager import balance as module
-from datacast.fabric_manager.api import Adopt, GroupSpec, Progress
+from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.reports import Adopt, Progress
 from datacast.fabric_manager.balance import CALM_S, Balance, left_s
 from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import Workers

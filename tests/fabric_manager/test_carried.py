@@ -9,7 +9,8 @@ import msgspec
 from small import star
 
 from datacast.controller.shapes import Link
-from datacast.fabric_manager.api import GroupSpec, Progress, TreeFigures
+from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.reports import Progress, TreeFigures
 from datacast.fabric_manager.carried import Carried
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record

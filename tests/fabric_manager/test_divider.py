@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import structs
 from small import run, star, until
 
 from datacast.fabric_manager import divider as module
-from datacast.fabric_manager.api import GroupSpec, Progress, TreeFigures, orders
+from datacast.fabric_manager.api import GroupSpec, orders
+from datacast.fabric_manager.api.reports import Progress, TreeFigures
 from datacast.fabric_manager.divider import Divider
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record
@@ -92,7 +94,7 @@ def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyP
         await quiet(world)
         monkeypatch.setattr(Divider, "_compute", lambda *a: pytest.fail("nothing has changed"))
         for fraction in (0.1, 0.2, 0.3):
-            world.divider.follow(replace(g, progress=replace(g.progress, fraction=fraction)), False)
+            world.divider.follow(replace(g, progress=structs.replace(g.progress, fraction=fraction)), False)
         await asyncio.sleep(0.05)
 
     scenario(steps)
@@ -150,8 +152,8 @@ def test_a_group_that_had_lost_its_trees_is_told_that_its_bound_holds_no_more() 
         world.divider.follow(one, False)
         world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
         await until(lambda: world.rates.get("a", {}).get("1"), "half the cable")
-        lost = replace(one.progress.trees["1"], state="lost")
-        world.divider.follow(replace(one, progress=replace(one.progress, trees={"1": lost})), False)
+        lost = structs.replace(one.progress.trees["1"], state="lost")
+        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees={"1": lost})), False)
         world.divider.follow(record("b", "h2", "s", "h1", tree=2), True)
         await quiet(world)
         world.divider.follow(one, False)

@@ -19,7 +19,8 @@ import simulated
 from commands import command
 from small import bcube41, run, star, until
 
-from datacast.fabric_manager.api import FabricManagerClient, Progress
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api.reports import Progress
 from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
 from datacast.services import framing

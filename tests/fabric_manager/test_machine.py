@@ -8,18 +8,11 @@ import pytest
 from drawing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from datacast.fabric_manager import machine
-from datacast.fabric_manager.api import (
-    FINAL_STATES,
-    Adopt,
-    GroupSpec,
-    MasterReport,
-    Progress,
-    ReceiverFigures,
-    TreeFigures,
-    orders,
-)
+from datacast.fabric_manager.api import FINAL_STATES, GroupSpec, orders
+from datacast.fabric_manager.api.reports import Adopt, MasterReport, Progress, ReceiverFigures, TreeFigures
 from datacast.fabric_manager.machine import (
     FRUITLESS_MAX,
     SILENT,
@@ -93,7 +86,7 @@ def test_what_is_said_in_anothers_name_is_refused(epoch: int, lease: str) -> Non
     record = running()
     told = report(replace(record, epoch=max(epoch, 1)), "failed", lease)
     if epoch == 0:
-        told = Reported(replace(told.report, epoch=1), lease)
+        told = Reported(structs.replace(told.report, epoch=1), lease)
         record = after(record, OwnerLost(1, "it died"), Assigned("w", "L"))
     with pytest.raises(Stale):
         apply(record, told, 1)

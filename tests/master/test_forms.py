@@ -9,7 +9,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from datacast.fabric_manager.api import Adopt, GroupOptions, GroupSpec, orders, topology
+from datacast.fabric_manager.api import GroupOptions, GroupSpec, orders, topology
+from datacast.fabric_manager.api.reports import Adopt
 from datacast.fabric_manager.fabric import Fabric
 from datacast.master import answers, events, requests
 from datacast.services import framing

@@ -76,5 +76,5 @@ def test_looks_share_names_and_know_who_something_came_from() -> None:
 
 def test_who_had_it_before_the_group_was_resumed_has_no_time_of_its_own() -> None:
     member = Member("h1", "receiver", "10.0.0.1:7600", "done", t_done_ns=5_000_000_000)
-    assert member.to_json(10, 2_000_000_000, trees=False)["finish_s"] == 3.0
-    assert member.to_json(10, 9_000_000_000, trees=False)["finish_s"] is None
+    assert member.figures(10, 2_000_000_000, trees=False).finish_s == 3.0
+    assert member.figures(10, 9_000_000_000, trees=False).finish_s is None

@@ -10,14 +10,15 @@ import tracemalloc
 from dataclasses import replace
 
 import msgspec
+from msgspec import structs
 from small import run
 
 from datacast.core.trees import ArcLoad, Network
-from datacast.fabric_manager.api import Reaction
+from datacast.fabric_manager.api.reports import MasterReport, Progress, Reaction, ReportAnswer, TreeFigures
 from datacast.master import pace
 from datacast.master.branches import members_max
 from datacast.master.members import Log, Member
-from datacast.master.report import Told, in_parts, of_reactions, progress_json, weight
+from datacast.master.report import Told, final_report, in_parts, of_reactions, weight
 from datacast.master.requests import Digest
 from datacast.master.worker import RENEW_S, Running, Worker
 from datacast.services import framing
@@ -57,8 +58,7 @@ def test_a_rate_of_the_first_moments_does_not_say_that_it_takes_long() -> None:
 
 
 def told(members: list[Member], by: Told, whole: bool = False) -> list[str]:
-    body = {**progress_json("running", None, 10**6, members, {}, None), "reactions": []}
-    return sorted(by.report("g", 1, body, members, None, whole)["progress"]["receivers"])
+    return sorted(by.news(Progress(size=10**6), members, None, whole).receivers)
 
 
 def test_of_a_receiver_is_told_what_is_news() -> None:
@@ -76,11 +76,10 @@ def test_of_a_receiver_is_told_what_is_news() -> None:
 
 def test_of_many_receivers_the_blocks_of_those_furthest_behind_are_told() -> None:
     def mapped(by: Told, members: list[Member]) -> list[str]:
-        body = {**progress_json("running", None, 10**6, members, {}, None), "reactions": []}
         for m in members:
             m.rate_bps = 3 - m.rate_bps  # something to tell of everybody
-        rows = by.report("g", 1, body, members, None, False)["progress"]["receivers"]
-        return sorted(name for name, row in rows.items() if row.get("blocks"))
+        rows = by.news(Progress(size=10**6), members, None, False).receivers
+        return sorted(name for name, row in rows.items() if row.blocks)
 
     few = [replace(receiver(f"h{i:03}", 9 * 10**5, 1.0), blocks="f0") for i in range(64)]
     assert len(mapped(Told(), few)) == 64, "all of them, the whole ones too"
@@ -113,18 +112,21 @@ def test_load_follows_changes_and_is_the_same_as_counted_anew() -> None:
 
 def test_a_report_of_very_many_receivers_is_cut_into_parts() -> None:
     members = [receiver(f"h{i}", 10, 1.0) for i in range(2500)]
-    body = {
-        **progress_json("done", None, 10, members, {"7": {"arcs": (("a", "b"),)}}, {"finish_s": 1}),
-        "reactions": [],
-    }
-    parts = in_parts(Told().report("g", 1, body, members, None, True))
-    assert [len(part["progress"]["receivers"]) for part in parts] == [1024, 1024, 452]
-    assert {name for part in parts for name in part["progress"]["receivers"]} == {m.name for m in members}
-    assert [part["state"] for part in parts] == ["running", "running", "done"], "nobody hears one that has ended"
-    assert [part["whole"] for part in parts] == [True, False, False]
-    assert [bool(part["progress"]["report"]) for part in parts] == [False, False, True]
-    assert list(parts[-1]["progress"]["trees"]) == ["7"] and not parts[0]["progress"]["trees"]
-    one = Told().report("g", 1, body, members[:10], None, False)
+    ended = final_report([("accepted", 0)], None, 10, None, [], 1, members, {}, 0)
+    body = Progress(size=10, trees={"7": TreeFigures(arcs=[("a", "b")])}, report=ended)
+
+    def report(of: list[Member], whole: bool) -> MasterReport:
+        progress = Told().news(body, of, None, whole)
+        return MasterReport(group="g", epoch=1, state="done", progress=progress, whole=whole)
+
+    parts = in_parts(report(members, True))
+    assert [len(part.progress.receivers) for part in parts] == [1024, 1024, 452]
+    assert {name for part in parts for name in part.progress.receivers} == {m.name for m in members}
+    assert [part.state for part in parts] == ["running", "running", "done"], "nobody hears one that has ended"
+    assert [part.whole for part in parts] == [True, False, False]
+    assert [bool(part.progress.report) for part in parts] == [False, False, True]
+    assert list(parts[-1].progress.trees) == ["7"] and not parts[0].progress.trees
+    one = report(members[:10], False)
     assert in_parts(one) == [one] and weight(one) == 11
 
 
@@ -132,7 +134,7 @@ def test_what_was_done_about_failures_does_not_grow_with_the_group() -> None:
     """A link near the source of 8,192 receivers, again and again: reports and orders hold it."""
     names = [f"host-{i}" for i in range(8192)]
     entry = Reaction(links=[("a", "b", False)], members=names, waiting=dict.fromkeys(names, 2))
-    few = replace(entry, members=names[:3], waiting=dict.fromkeys(names[:3], 2))
+    few = structs.replace(entry, members=names[:3], waiting=dict.fromkeys(names[:3], 2))
     told = of_reactions([entry] * 64 + [few])
     assert len(framing.text(told)) < framing.FRAME_MAX // 16
     assert told[0].members == list(told[0].waiting) == names[:64] and told[0].members_more == 8128
@@ -156,16 +158,16 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
     class Client:
         lease, security = "", PLAIN
 
-        async def report(self, name: str, reports: list[dict]) -> list[dict]:
+        async def report(self, name: str, reports: list[MasterReport]) -> list[ReportAnswer]:
             told.append(len(reports))
-            return [{"state": "running"} for _ in reports]
+            return [ReportAnswer(state="running") for _ in reports]
 
     class Slow:
         id, news = "g", True
 
-        def report(self, whole: bool) -> dict:
+        def report(self, whole: bool) -> MasterReport:
             time.sleep(0.006)
-            return {"progress": {}}
+            return MasterReport(group="g", epoch=1, state="running", progress=Progress())
 
     async def scenario() -> int:
         worker, others = Worker(Client(), None, "w"), 0
