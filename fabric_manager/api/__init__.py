@@ -27,7 +27,7 @@ from .reports import MasterReport, ReportAnswer
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
 ENV_URL = "DATACAST_FABRIC_MANAGER"
-BREATH_S = 0.003
+BREATH_S = 0.001
 """So long a worker writes reports without others getting their turn."""
 
 

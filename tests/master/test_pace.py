@@ -8,6 +8,7 @@ import json
 import time
 import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import msgspec
 from msgspec import structs
@@ -23,6 +24,7 @@ from datacast.master.requests import Digest
 from datacast.master.worker import RENEW_S, Running, Worker
 from datacast.services import framing
 from datacast.services.tls import PLAIN
+from datacast.services.turns import Turns
 from datacast.topologies import parse
 
 
@@ -170,7 +172,7 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
             return MasterReport(group="g", epoch=1, state="running", progress=Progress())
 
     async def scenario() -> int:
-        worker, others = Worker(Client(), None, "w"), 0
+        worker, others = Worker(Client(), SimpleNamespace(pieces=Turns()), "w"), 0
         task = asyncio.get_running_loop().create_future()
         worker.groups = {f"g{i}": Running(Slow(), task) for i in range(10)}
 
