@@ -45,8 +45,8 @@ class View:
         self.version = 0
         self._links = Links()
         self.mends, self.pieces = Turns(), Turns()
-        """Of groups that mend their trees, and of what takes a millisecond and nobody waits for: looks and reports. These
-        two do not wait for each other."""
+        """Of groups that mend their trees, and of what takes a millisecond and nobody waits for: looks and reports.
+        These two do not wait for each other."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[Change], None]) -> Watch:
