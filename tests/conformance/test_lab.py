@@ -84,7 +84,7 @@ def test_a_file_reaches_its_group(name: str, link: str) -> None:
 @pytest.mark.parametrize("name", [pytest.param("p4", marks=AT_LENGTH), "dpdk+ovs+bmv2+p4"])
 def test_switches_that_cache_by_themselves_deliver(name: str) -> None:
     need(name)
-    report = lab_run(name, "2mbit", "1M", mtu=1500)
+    report = lab_run(name, "2mbit", "400K", mtu=1500)
     assert report["ok"] and all(r["sha256_ok"] for r in report["receivers"].values()) and len(report["receivers"]) == 6
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
 
 import pytest
 from lab_kit import DATACAST, eventually, running_state, start_run, traces
 from left_over import unique_name
+from ports import free_ports
+
+sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+from commands import command
 
 from datacast.lab.state import Registry
 
@@ -20,6 +27,12 @@ def wait_for(process: subprocess.Popen[str], word: str) -> None:
         if line.startswith(word):
             return
     pytest.fail(f"the lab ended before {word!r}: {process.communicate()}")
+
+
+def run_again(name: str) -> tuple[int, str, str]:
+    """A `lab run` that is refused."""
+    ports = zip(("--rest-port", "--fabric-port"), free_ports(2), strict=True)
+    return command("lab", "run", "--topology", "bcube:2,1", "--name", name, "--size", "1K", *chain(*ports))
 
 
 @pytest.mark.parametrize(
@@ -84,11 +97,10 @@ def test_lab_down_cleans_up_after_a_kill(word):
     state = Registry().load(name)
     process.kill()
     process.communicate()
-    again = start_run(name, "--size", "1K")
-    _, err = again.communicate(timeout=90)
-    assert again.returncode == 3 and "left over" in err and f"datacast lab down --name {name}" in err
-    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
+    code, _, err = run_again(name)
+    assert code == 3 and "left over" in err and f"datacast lab down --name {name}" in err
+    code, _, err = command("lab", "down", "--name", name)
+    assert code == 0, err
     assert traces(name, state.identity, state.slot, state.work) == []
 
 
@@ -96,12 +108,11 @@ def test_a_lab_that_runs_is_named_and_lab_down_ends_it():
     name = unique_name("twice")
     first = start_run(name, "--size", "256M")
     state = running_state(name, first)
-    second = start_run(name, "--size", "1K")
-    _, err = second.communicate(timeout=90)
-    assert second.returncode == 3
+    code, _, err = run_again(name)
+    assert code == 3
     assert f"running already: '{name}', process {first.pid}" in err and "datacast lab down" in err
-    done = subprocess.run([str(DATACAST), "lab", "down", "--name", name], capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
+    code, _, err = command("lab", "down", "--name", name)
+    assert code == 0, err
     first.communicate(timeout=60)
     assert first.returncode == 130
     assert traces(name, state.identity, state.slot, state.work) == []
@@ -113,11 +124,9 @@ def test_a_taken_port_is_named_before_anything_is_made():
     name = unique_name("port")
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-        done = subprocess.run(
-            [str(DATACAST), "lab", "up", "--name", name, "--rest-port", str(port)], capture_output=True, text=True
-        )
-    assert done.returncode == 3
-    assert f"port {port}" in done.stderr and f"process {os.getpid()}" in done.stderr and "--rest-port" in done.stderr
+        code, _, err = command("lab", "up", "--name", name, "--rest-port", port)
+    assert code == 3
+    assert f"port {port}" in err and f"process {os.getpid()}" in err and "--rest-port" in err
     assert Registry().load(name) is None
 
 
