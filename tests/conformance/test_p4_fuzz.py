@@ -21,7 +21,7 @@ from scenarios import LEFT, SOURCE, adj, arriving, data, interest, leaving, onwa
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
 FUZZ_S = float(os.environ.get("FUZZ_S", "0"))
 SEED = int(os.environ.get("SEED", "1"))
-BURST, CHECK = 32, 2_000
+BURST, CHECK = 32, 640
 """Frames before one waits for the switch, and before one sees whether its node still serves: so many at the least."""
 ALIVE_TREE = 0x70000001
 """Of no made-up frame but by chance."""

@@ -25,7 +25,7 @@ from datacast.core.node import Node
 from datacast.core.scapy_layer import Datacast, Stop
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
-SEQUENCES = int(os.environ.get("SEQUENCES", "100"))
+SEQUENCES = int(os.environ.get("SEQUENCES", "40"))
 SEED = int(os.environ.get("SEED", "1"))
 FRAMES = 24
 PATIENCE_MS = 60_000

@@ -85,7 +85,7 @@ def test_no_request_breaks_the_controller(
         return  # nothing that could be wrong
 
     @settings(
-        max_examples=examples(20),
+        max_examples=examples(10),
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

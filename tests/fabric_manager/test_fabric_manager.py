@@ -256,8 +256,15 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("master", ["lives", "dies before", "dies afterwards"])
+@pytest.mark.parametrize(
+    ("master", "how"),
+    [
+        ("lives", signal.SIGKILL),
+        ("lives", signal.SIGTERM),
+        ("dies before", signal.SIGKILL),
+        ("dies afterwards", signal.SIGTERM),
+    ],
+)
 def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
     tmp_path: Path, master: str, how: signal.Signals
 ) -> None:
