@@ -6,6 +6,7 @@ import pytest
 from simulated import run
 from small import star
 
+from datacast.fabric_manager.api import GroupSpec
 from datacast.services.problems import Problem
 from lab import lab
 
@@ -38,3 +39,23 @@ def test_a_file_of_another_size_than_expected_is_not_sent() -> None:
     record = run(scenario())
     assert record["state"] == "failed" and record["error"]["code"] == "size"
     assert "1000 bytes, expected were 999" in record["error"]["message"]
+
+
+def test_a_group_is_planned_at_once_only_where_a_deadline_and_a_size_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To plan takes a large fabric a second: nobody waits for it who asked for nothing that could be refused."""
+    asked: list[tuple[float | None, int | None]] = []
+
+    def note(_fabric: object, _sets: object, _divider: object, spec: GroupSpec) -> None:
+        asked.append((spec.deadline_s, spec.size))
+
+    monkeypatch.setattr("datacast.fabric_manager.group_routes.check_deadline", note)
+
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0]) as it:
+            it.world.sizes["/f"] = 1000
+            for more in ({"size": 1000}, {"deadline_s": 60.0}, {"size": 1000, "deadline_s": 60.0}):
+                spec = {"source": "h0", "receivers": ["h1"], "source_path": "/f", **more}
+                assert (await it.end(await it.client.create_group(spec)))["state"] == "done"
+
+    run(scenario())
+    assert asked == [(60.0, 1000)]

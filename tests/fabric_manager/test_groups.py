@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -201,3 +202,15 @@ def test_the_groups_of_a_worker_that_dies_are_spread_over_the_others() -> None:
 
     before, after = run(scenario(), 60)
     assert sorted(before.values()) == [2, 2, 2, 2] and sorted(after.values()) == [2, 3, 3]
+
+
+def test_how_long_a_group_took_to_start_is_counted_from_when_its_request_arrived_at_the_caller() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0]) as it:
+            it.world.sizes["/f"] = 1000
+            spec = {"source": "h0", "receivers": ["h1"], "source_path": "/f"}
+            made = await it.client.create_group(spec, accepted_ns=time.time_ns() - 5_000_000_000)
+            return await it.end(made)
+
+    record = run(scenario())
+    assert record["state"] == "done" and record["report"]["start_s"] >= 5.0, record["report"]
