@@ -14,13 +14,13 @@ enum mode {
 };
 
 enum {
-  ALONE = 4,     /* packets that the slowest may be behind by chance */
-  STALE = 8,     /* levels of a tree, each of which tells of the packet before */
-  SPAN = 8,      /* packets of the slowest receiver that tell its rate; twice as many the first time */
-  STEPS = 4,     /* changes of credits that receivers may not have heard of yet */
-  CREDITS = 16,  /* w, where it is not known */
-  RECOVERY = 10, /* rounds that losses go on for where another flow has overfilled the queue */
-  CREEP = 16,    /* a front that waits goes on at such a part of R */
+  ALONE = 4,    /* packets that the slowest may be behind by chance */
+  STALE = 8,    /* levels of a tree, each of which tells of the packet before */
+  SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
+  STEPS = 4,    /* changes of credits that receivers may not have heard of yet */
+  CREDITS = 16, /* w, where it is not known */
+  CUBIC = 1024, /* the cubic's slope is at most three times so many packets a second */
+  CREEP = 16,   /* a front that waits goes on at such a part of R */
   RESTS = 10
 };
 
@@ -38,7 +38,7 @@ struct state {
   struct dc_cc_params p;
   uint64_t rate, base; /* r, and R as far as known */
   uint64_t limit;      /* of r, from the control plane; 0 for none */
-  uint64_t ceiling;    /* r when a loss was told */
+  uint64_t ceiling;    /* r where losses are expected again */
   uint64_t most;       /* of r since then */
   uint64_t before;     /* R as far as known before somebody was behind */
   uint64_t found;      /* and while it is measured first */
@@ -58,10 +58,9 @@ struct state {
   int64_t round_excess;
   uint32_t cut_sent;
   uint8_t mode, told, next, probe;
-  uint8_t calm; /* rounds since the recovery began */
-  bool alone;   /* nobody was behind in this round */
-  bool whole;   /* the mode was START all through it */
-  bool edge;    /* the measurement began when the slowest got something */
+  bool alone; /* nobody was behind in this round */
+  bool whole; /* the mode was START all through it */
+  bool edge;  /* the measurement began when the slowest got something */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -110,8 +109,7 @@ static uint64_t clamped(const struct state *s, uint64_t rate) { return clamp(s, 
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){
-      .p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .calm = RECOVERY, .alone = true, .whole = true};
+  *s = (struct state){.p = *p, .tick = now, .depth = 1, .begun = now, .probe = 1, .alone = true, .whole = true};
   s->p.credits = p->credits != 0 ? p->credits : CREDITS;
   for (unsigned i = 0; i < STEPS; i++)
     s->step[i].w = s->p.credits;
@@ -263,32 +261,37 @@ static void measure(struct state *s, dc_time now)
   measure_from(s, now);
 }
 
-/* As Cubic does: a little lower, quickly back to where it was lost, then slowly on. All losses of a recovery together cost no
- * more than half: TCP, whose queue that is, answers them once. */
+/* As CUBIC does (RFC 9438): three tenths lower, once per window. Who has less than the last time leaves the rest to others. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  bool over = excess(s) > (int64_t)target_of(s);
   if (seq < s->cut_sent || (s->cut != 0 && now - s->cut < s->trip))
     return; /* what was sent before the last answer was told then */
   s->cut = now;
   s->cut_sent = s->sent;
-  if (over && lag_of(s) >= ALONE)
+  if (lag_of(s) >= ALONE && excess(s) > (int64_t)target_of(s))
     return; /* its own queue, not that of all */
-  if (s->calm >= RECOVERY || s->mode == START) {
-    s->calm = 0;
-    s->ceiling = s->base < s->rate || over ? s->base : s->rate;
-    if (s->limit != 0 && s->limit < s->ceiling)
-      s->ceiling = s->limit; /* a part of what is not sent drains no queue */
-    s->most = s->ceiling;
-  }
-  uint64_t less = s->most / 10 * 7, half = s->ceiling / 2;
-  s->most = clamp(s, less > half ? less : half);
+  uint64_t r = clamped(s, s->base);
+  if (s->limit != 0 && s->limit < r)
+    r = s->limit; /* a part of what is not sent drains no queue */
+  s->ceiling = r < s->ceiling ? r / 20 * 17 : r;
+  s->most = clamp(s, r / 10 * 7);
   s->probe = 1;
   if (s->mode == START) {
     s->mode = FOLLOW;
     s->whole = false;
     measure_from(s, now);
   }
+}
+
+/* And up along its cubic, whose slope is 3 (0.4 n^2)^(1/3) packets a second where the window is n from what it was; or as fast as
+ * Reno beside such cuts, 0.53 packets a round. */
+static void regrow(struct state *s, dc_time took)
+{
+  uint64_t off = s->most < s->ceiling ? s->ceiling - s->most : s->most - s->ceiling, n = held(s, off, took), root = 0;
+  while (root < CUBIC && 5 * root * root * root < 2 * n * n)
+    root++;
+  uint64_t cubic = per_second(s, 3 * root, DC_SEC), reno = per_second(s, 53, took) / 100;
+  s->most = clamp(s, s->most + (cubic > reno ? cubic : reno));
 }
 
 /* What the path holds, for receivers. */
@@ -310,7 +313,7 @@ static void end_round(struct state *s, dc_time now)
   if (s->mode == START) {
     if (s->whole && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
-  } else if (s->mode == FOLLOW &&
+  } else if (s->mode == FOLLOW && s->base < s->most && /* what is not sent tries nothing */
              (s->alone || (excess(s) <= s->round_excess && excess(s) < (int64_t)target_of(s) / 4 * 3))) {
     s->base = clamp(s, s->base + s->base / 64 * s->probe);
     if (s->probe < 16)
@@ -318,12 +321,8 @@ static void end_round(struct state *s, dc_time now)
   } else {
     s->probe = 1;
   }
-  uint64_t off = (s->most < s->ceiling ? s->ceiling - s->most : s->most - s->ceiling) / 8,
-           reno = per_second(s, 1, took > 0 ? took : 1);
-  s->most = clamp(s, s->most + (off > reno ? off : reno));
+  regrow(s, took > 0 ? took : 1);
   tell(s);
-  if (s->calm < RECOVERY)
-    s->calm++;
   s->begun = now;
   s->round = s->sent;
   s->round_front = s->front;

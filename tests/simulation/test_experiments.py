@@ -6,11 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from datacast.cli.main import build
+from datacast.simulation.engine import SECOND, Faults
 from datacast.simulation.errors import ExperimentError
 from datacast.simulation.experiments import EXPERIMENTS, Setting, find
 from datacast.simulation.experiments.base import theorem1, theorem2
 from datacast.simulation.experiments.matrix import Cell, good, run_cell
-from datacast.simulation.experiments.sweep import run_case
+from datacast.simulation.experiments.matrix import build as dumbbell
+from datacast.simulation.experiments.sweep import run_case, run_case_of
 
 KB = 1024
 PAPERS = {
@@ -116,6 +118,9 @@ def test_neither_side_starves_beside_tcp():
         Cell(2, queue=20),
         Cell(4, slow=10),
         Cell(1, 1, kind="tcp"),
+        Cell(1, 3, queue=1000, kind="tcp"),
+        Cell(1, 9, kind="tcp"),
+        Cell(1, 9, queue=1000, kind="tcp"),
         Cell(10),
         Cell(10, order="reversed"),
         Cell(weights=(1, 2, 4, 0)),
@@ -123,6 +128,33 @@ def test_neither_side_starves_beside_tcp():
 )
 def test_cells_of_the_matrix_that_are_good_stay_so(cell):
     assert good(row := run_cell(Setting(), cell)) and not row["problem"], row
+
+
+def test_a_loss_on_a_long_path_is_made_good_along_the_cubic():
+    """833 packets of which three tenths are lost: back after (250 / 0.4) ^ 1/3 = 8.5 s, where Reno takes 47."""
+    d = dumbbell(Setting(), Cell(1, queue=1000, rtt_us=100_000, mbps=100, receivers=1))
+
+    def rate(until: float) -> float:
+        begin, before = d.sim.now, d.read()[0]
+        d.sim.run(int(until * SECOND), whole=False)
+        return (d.read()[0] - before) / 0.1 / (d.sim.now - begin)
+
+    rate(4)
+    assert rate(5) == pytest.approx(1, abs=0.02)
+    d.sim.faults("a", "b", Faults(loss_data=0.1))
+    rate(5.01)
+    d.sim.faults("a", "b", Faults())
+    rate(5.5)
+    assert rate(6) == pytest.approx(0.75, abs=0.06)
+    rate(14)
+    assert rate(15) == pytest.approx(1, abs=0.03)
+
+
+def test_what_a_loss_forbids_to_send_is_not_tried():
+    """Cell of the range, 10 ms and 1:30, a store of five packets: R grew to ten times the slowest's, unseen."""
+    c = {"case": 0, "rate": 10**9, "ratio": 30, "receivers": 3, "mtu": 1500, "seed": 1, "layers": 1}
+    row = run_case_of(Setting(), {**c, "delay": 2_500_000, "cache": 8 * KB})
+    assert row["steady_rate"] >= 0.985 and row["duplicate_ratio"] <= 0.02
 
 
 @pytest.mark.parametrize(("credits", "rate"), [(0, 0.98), (16, 0.94)])
