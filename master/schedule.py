@@ -217,7 +217,7 @@ class Scheduler:
             return 0
         if queue.bound is None:
             return min(self.guard_pieces, math.ceil(ahead)) + int(ahead)
-        return 1 + math.ceil(ahead)
+        return math.ceil(ahead)
 
     # ---- what is left ----
     @property
