@@ -96,6 +96,7 @@ class Transport(BaseModel):
     interval_us: int
     burst: int
     credits: int
+    batch: int
     rto_min_ms: int
     cache_bytes: int
     packet_bytes: int

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "datacast/constants.h"
+
 #define BPS_MIN 1000
 #define BPS_MAX (UINT64_C(1) << 42)
 #define RANGE 256 /* from the most down to the least that a rule sends at */
@@ -55,7 +57,7 @@ static uint64_t least(uint64_t max, uint64_t init, uint64_t packet)
 
 static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
 {
-  uint64_t id, init, max, delta, interval, burst, credits, rto, cache, packet, patience;
+  uint64_t id, init, max, delta, interval, burst, credits, batch, rto, cache, packet, patience;
   if (!json_is_object(o))
     return fault_set(why, "bad_request", "a tree must be an object");
   const json_t *cc = json_object_get(o, "cc");
@@ -70,6 +72,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
       !get_integer(o, "interval_us", 10, 60000000, 1000, &interval, why) ||
       !get_integer(o, "burst", 1, 4096, 2, &burst, why) ||
       !get_integer(o, "credits", 1, DC_CREDITS_MAX, 16, &credits, why) ||
+      !get_integer(o, "batch", 1, DC_BATCH_MAX, 1, &batch, why) ||
       !get_integer(o, "rto_min_ms", 1, 60000, 10, &rto, why) ||
       !get_integer(o, "cache_bytes", 0, UINT64_C(1) << 32, 0, &cache, why) ||
       !get_integer(o, "packet_bytes", 0, DC_PAYLOAD_MAX + DC_PREFIX_MAX, 0, &packet, why) ||
@@ -84,6 +87,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
                                   .interval = interval * DC_US,
                                   .packet_bytes = (uint32_t)packet,
                                   .credits = (uint32_t)credits};
+  t->batch = (uint32_t)batch;
   t->burst = (uint32_t)burst;
   t->rto_min = rto * DC_MS;
   t->cache_bytes = cache;

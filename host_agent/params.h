@@ -13,7 +13,7 @@ struct tree_params {
   uint32_t id;
   const struct dc_cc_ops *cc;
   struct dc_cc_params rate; /* and the receivers' credits; packet_bytes: as given, or 0 */
-  uint32_t burst;
+  uint32_t burst, batch;
   dc_time rto_min;
   uint64_t cache_bytes; /* 0: the nodes' default */
   dc_time patience;     /* the source's */

@@ -211,6 +211,7 @@ static void added(void *arg)
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
   cfg.credits = p->rate.credits;
+  cfg.batch = p->batch;
   /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
    * Karn's rule never learn better. They all do so after the first one came at once. */
   dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);

@@ -23,6 +23,12 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
 - C: a content store holds what CACHE_MS bring at the tree's rate, so that a host which has no processor for some
   milliseconds finds what passed meanwhile: from 128 KB, the paper's, which is that at 100 Mbit/s, to 4 MB, a node's
   most; divided by the trees of other groups as w is.
+- Batch: a receiver asks for so many numbers at once, while packets come without a gap or a pause. An interest
+  goes along with each data packet of a tree that uses the cable the other way, and takes up to 7 % of it with 1,500
+  bytes; in batches that is divided by up to 8. Three fit into the credits beyond twice the hops, so that no path
+  runs dry meanwhile, and ten into C, as receivers are behind each other by one. A deep tree that is alone gets more
+  credits for it: of b numbers at once Q / (1 + 1/b) packets and their interests fit a queue. Where they do not fit, and
+  under the paper's rule, each number is asked for alone.
 - Bucket: 10 ms of packets, between 4 and 32, or half of w where that is more: it evens out the source's own sleeping
   without filling a queue, and its packets leave together (docs/decisions/data-path-costs.md).
 - RTO floor: 50 ms, above the time interests wait for tokens at full rate (w packets).
@@ -68,6 +74,7 @@ ROOM_MIN = 2
 """A segment from waypoint to waypoint over one switch: the switch's port, LOCAL."""
 CREDITS_MAX = 4096
 CREDITS_MIN, CREDITS_SPARE = 16, 8
+BATCH_MAX, BATCHES_OUT, BATCHES_STORED = 8, 3, 10
 PAUSE_MS = 20
 PATIENCE_MS = 300
 """So long a source goes on at its rate when a receiver becomes slow suddenly: by then it has trees of its own.
@@ -187,11 +194,48 @@ def longest_interest(found: Iterable[Routes]) -> int:
     return wire.ETHER_LEN + max((route.interest for route in found), default=0)
 
 
-def room(tree: Tree, load: Mapping[tuple[str, str], int], frame: int, interest: int) -> float:
-    """Share of its links' rate that a tree's data frames can have. `load`: trees per arc, of this group and others; for
-    each data packet of one that uses a cable the other way, an interest goes along with this tree's data."""
+def room(tree: Tree, load: Mapping[tuple[str, str], int], frame: int, interest: float) -> float:
+    """Share of its links' rate that a tree's data frames can have. `load`: trees per arc, of this group and others;
+    `interest`: bytes that go along with this tree's data for each packet of one that uses a cable the other way."""
     most = max((load.get((child, parent), 0) for parent, child in tree.arcs), default=0)
     return frame / (frame + most * interest)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many packets of a tree may be asked for, and are kept for those who come later."""
+
+    credits: int
+    cache_bytes: int
+    batch: int
+
+
+def window(
+    options: GroupOptions, *, rate_bps: int, frame_bytes: int, queue_packets: int, others: int, hops: int
+) -> Window:
+    """As the module says. Raises PlanError for a content store that holds no packet."""
+    rate_bps = options.rate_bps or rate_bps
+    stored = max(CACHE_BYTES, min(rate_bps * CACHE_MS // 8000 // (1 + others), CACHE_MOST))
+    cache = stored if options.cache_bytes is None else options.cache_bytes
+    if 0 < cache < frame_bytes:
+        raise PlanError(
+            "cache_too_small",
+            f"a cache of {cache} bytes holds none of this group's packets of {frame_bytes}: give room for some tens, "
+            "or 0 for the nodes' own default",
+            what="cache_bytes",
+        )
+    packet_us = frame_bytes * 8 / rate_bps * 1e6
+    wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
+    most = (queue_packets - 4) // (1 + others)
+    credits = min(options.credits or max(8, min(wanted, most // 2)), CREDITS_MAX)
+    if (options.cc or CC) != CC:
+        return Window(credits, cache, 1)
+    for batch in range(min(BATCH_MAX, (cache or CACHE_BYTES) // frame_bytes // BATCHES_STORED), 1, -1):
+        needed = CREDITS_SPARE + 2 * hops + BATCHES_OUT * batch
+        fixed = options.credits is not None or others > 0
+        if needed <= (credits if fixed else max(credits, min(wanted, most * batch // (batch + 1)))):
+            return Window(max(credits, needed), cache, batch)
+    return Window(credits, cache, 1)
 
 
 def transport(
@@ -213,28 +257,22 @@ def transport(
         return default if value is None else value
 
     rate = given(options.rate_bps, max(RATE_MIN, int(rate_bps * share)))
-    stored = max(CACHE_BYTES, min(rate * CACHE_MS // 8000 // (1 + others), CACHE_MOST))
-    if 0 < (cache := given(options.cache_bytes, stored)) < frame_bytes:
-        raise PlanError(
-            "cache_too_small",
-            f"a cache of {cache} bytes holds none of this group's packets of {frame_bytes}: give room for some tens, "
-            "or 0 for the nodes' own default",
-            what="cache_bytes",
-        )
+    w = window(
+        options, rate_bps=rate, frame_bytes=frame_bytes, queue_packets=queue_packets, others=others, hops=hops
+    )
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given(options.interval_us, round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
-    wanted = max(CREDITS_MIN, CREDITS_SPARE + hops + round(PAUSE_MS * 1000 / packet_us))
-    credits = max(8, min(wanted, (queue_packets - 4) // 2 // (1 + others)))
     return Transport(
         cc=options.cc or CC,
         rate_init_bps=min(rate, given(options.rate_init_bps, max(RATE_MIN, even_bps or rate // (1 + others)))),
         rate_max_bps=rate,
         delta_bps=given(options.delta_bps, max(1, rate // 20)),
         interval_us=interval,
-        burst=given(options.burst, min(max(round(10_000 / packet_us), 4), max(32, credits // 2))),
-        credits=min(given(options.credits, credits), CREDITS_MAX),
+        burst=given(options.burst, min(max(round(10_000 / packet_us), 4), max(32, w.credits // 2))),
+        credits=w.credits,
+        batch=w.batch,
         rto_min_ms=given(options.rto_min_ms, 50),
-        cache_bytes=cache,
+        cache_bytes=w.cache_bytes,
         packet_bytes=frame_bytes,
         patience_ms=0 if options.delivery == "together" or options.planner else PATIENCE_MS,
     )
@@ -316,20 +354,24 @@ def make_plan(
     except RouteError as error:
         raise PlanError(error.code, error.message, error.what) from error
     frame = wire.ETHER_LEN + wire.LABEL_LEN * labels + wire.HEADER_LEN + payload
-    interest = longest_interest(found_routes)
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
     own = Counter(arc for tree in trees for arc in tree.arcs)
     against = {back: load.get(back, 0) + own[back] for tree in trees for arc in tree.arcs if (back := arc[::-1])}
+    rates = [min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN) for row in links]
+    others = [max((load.get(arc, 0) for arc in tree.arcs), default=0) for tree in trees]
+    windows = [
+        window(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=n, hops=tree.depth)
+        for tree, rate, n in zip(trees, rates, others, strict=True)
+    ]
+    interest = longest_interest(found_routes) / min(w.batch for w in windows)
     planned = []
-    for tree, route, row in zip(trees, found_routes, links, strict=True):
-        rate = min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN)
-        others = max((load.get(arc, 0) for arc in tree.arcs), default=0)
+    for tree, route, rate, n in zip(trees, found_routes, rates, others, strict=True):
         parameters = transport(
             options,
             rate_bps=rate,
             frame_bytes=frame,
             queue_packets=queue,
-            others=others,
+            others=n,
             hops=tree.depth,
             share=room(tree, against, frame, interest),
         )
@@ -356,16 +398,23 @@ def rated_parts(
     frame: int,
 ) -> list[PlannedTree]:
     """Trees with rates, and the transport's parameters for each."""
-    interest = longest_interest(rated.routes)
     rates = {arc: rate_of(graph, arc, RATE_UNKNOWN) for tree in rated.trees for arc in tree.arcs}
+    queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
+    others = [max((load.get(arc, 0) for arc in tree.arcs), default=0) for tree in rated.trees]
+    windows = [
+        window(options, rate_bps=tree.rate_bps, frame_bytes=frame, queue_packets=queue, others=n, hops=tree.depth)
+        for tree, n in zip(rated.trees, others, strict=True)
+    ]
+    interest = longest_interest(rated.routes) / min((w.batch for w in windows), default=1)
+    room_of = shares(rated.trees, rates, interest / frame)
     planned = []
-    for tree, route, share in zip(rated.trees, rated.routes, shares(rated.trees, rates, interest / frame), strict=True):
+    for tree, route, share, n in zip(rated.trees, rated.routes, room_of, others, strict=True):
         parameters = transport(
             options,
             rate_bps=tree.rate_bps,
             frame_bytes=frame,
-            queue_packets=graph.graph.get("defaults", {}).get("queue_packets", 100),
-            others=max((load.get(arc, 0) for arc in tree.arcs), default=0),
+            queue_packets=queue,
+            others=n,
             hops=tree.depth,
             share=share,
             even_bps=min(rates[arc] // (1 + load.get(arc, 0)) for arc in tree.arcs),

@@ -173,7 +173,7 @@ def tree_figures(
             links=len(planned.arcs),
             arcs=planned.arcs,
             most_bps=planned.transport.rate_max_bps,
-            interest=round(min(1.0, plan.interest_bytes / plan.frame_bytes), 4),
+            interest=round(min(1.0, plan.interest_bytes / planned.transport.batch / plan.frame_bytes), 4),
             rate_bps=round(source.rate * 8 * plan.payload),
             bucket_bps=counts.rate_bps,
             pieces=queue.assigned,

@@ -43,6 +43,7 @@ class Transport(Form, frozen=True, omit_defaults=False):
     interval_us: int
     burst: int
     credits: int
+    batch: int
     rto_min_ms: int
     cache_bytes: int
     packet_bytes: int

@@ -66,6 +66,7 @@ class TreeConfig:
     burst: int = 1
     packet_bytes: int = 1500
     credits: int = 16
+    batch: int = 1
     rto_min: int = 10_000_000
     rto_max: int = 500_000_000
     rto_init: int = 100_000_000
@@ -84,6 +85,7 @@ class TreeConfig:
             burst=t.burst,
             packet_bytes=t.packet_bytes,
             credits=t.credits,
+            batch=t.batch,
             rto_min=t.rto_min_ms * 1_000_000,
             rto_init=max(100_000_000, 4 * t.rto_min_ms * 1_000_000),
         )

@@ -30,14 +30,15 @@ static void tree_objects(void)
   struct tree_params t;
   CHECK(trees("{\"trees\":[]}", NULL) == 0);
   CHECK(trees("{\"trees\":[{\"id\":4294967295,\"rate_max_bps\":100000000,\"rate_init_bps\":200000000,\"delta_bps\":5,"
-              "\"interval_us\":2000,\"burst\":14,\"credits\":48,\"rto_min_ms\":50,\"cache_bytes\":131072,"
+              "\"interval_us\":2000,\"burst\":14,\"credits\":48,\"batch\":4,\"rto_min_ms\":50,\"cache_bytes\":131072,"
               "\"patience_ms\":300}]}",
               &t) == 1);
   CHECK(t.id == 4294967295u && t.cc == &dc_cc_steady && t.rate.rate_max == 100000000 && t.rate.rate_init == 100000000);
-  CHECK(t.rate.delta == 5 && t.rate.interval == 2 * DC_MS && t.burst == 14 && t.rate.credits == 48);
+  CHECK(t.rate.delta == 5 && t.rate.interval == 2 * DC_MS && t.burst == 14 && t.rate.credits == 48 && t.batch == 4);
   CHECK(t.rto_min == 50 * DC_MS && t.cache_bytes == 131072 && t.patience == 300 * DC_MS && t.rate.rate_min > 0 &&
         t.rate.rate_min < t.rate.rate_max);
-  CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000}]}", &t) == 1 && t.rate.credits > 0 && t.burst > 0);
+  CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000}]}", &t) == 1 && t.rate.credits > 0 && t.batch == 1 &&
+        t.burst > 0);
   /* A packet of 9,000 bytes takes a second at most, at however little a rule arrives. */
   CHECK(trees("{\"trees\":[{\"id\":1,\"rate_max_bps\":10000000,\"packet_bytes\":9000}]}", &t) == 1);
   CHECK(t.rate.rate_min == 9000 * 8);
@@ -56,6 +57,8 @@ static void tree_objects(void)
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1}]}",
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"credits\":0}]}",
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"credits\":5000}]}",
+      "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"batch\":0}]}",
+      "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"batch\":9}]}",
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"cc\":7}]}",
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"interval_us\":0}]}",
       "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000,\"patience_ms\":10001}]}",

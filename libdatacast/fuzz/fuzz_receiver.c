@@ -211,6 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   m.now = DC_SEC;
   dc_receiver_cfg_default(&m.cfg);
   m.cfg.credits = kind & 1 ? 3 : 64;
+  m.cfg.batch = kind & 8 ? 4 : 1;
   m.pieces = dc_pieces_init(held, &layout);
   m.r = dc_receiver_init(memory, m.now, &m.cfg, m.pieces);
   m.begin = m.end = kind & 4 ? 1000 : 0;

@@ -11,6 +11,8 @@
  *   LOST     to be sent again at the next poll */
 enum list { FRESH, RETRIED, LOST, LISTS };
 enum { SLOTS = DC_CREDITS_MAX, HEADS = 2 * SLOTS, RANGES = 64, NONE = 0xffff };
+/* After so many packets without a gap, a timeout or a pause one more number is asked for at once. */
+enum { CALM = 256 };
 
 struct slot {
   dc_time sent;
@@ -52,6 +54,8 @@ struct dc_receiver { /* what each packet touches stands in front */
   dc_time doubled;  /* the RTO, last */
   dc_time expired;  /* a number that was asked for once, last */
   dc_time answered; /* since when `probe` is ANSWERED */
+  dc_time came;     /* what was asked for, last */
+  uint32_t calm;    /* packets that came since the last gap, timeout or pause */
   uint32_t w, got;  /* credits in force, data that came while they were too many */
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
@@ -65,7 +69,7 @@ struct dc_receiver { /* what each packet touches stands in front */
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
 {
   *cfg = (struct dc_receiver_cfg){
-      .credits = 16, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3};
+      .credits = 16, .batch = 1, .rto_min = 10 * DC_MS, .rto_max = 500 * DC_MS, .rto_init = 100 * DC_MS, .reorder = 3};
 }
 
 size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
@@ -79,6 +83,12 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
     r->cfg.credits = 1;
   if (r->cfg.credits > DC_CREDITS_MAX)
     r->cfg.credits = DC_CREDITS_MAX;
+  if (r->cfg.batch > DC_BATCH_MAX)
+    r->cfg.batch = DC_BATCH_MAX;
+  if (r->cfg.batch > r->cfg.credits / 2)
+    r->cfg.batch = r->cfg.credits / 2;
+  if (r->cfg.batch == 0)
+    r->cfg.batch = 1;
   if (r->cfg.reorder == 0)
     r->cfg.reorder = 1;
   r->pieces = pieces;
@@ -343,6 +353,7 @@ static void expire(dc_receiver *r)
       again |= give_up(r, FRESH);
     while ((lost || r->left) && deadline(r, FRESH) <= r->now); /* who has left asks for nothing, and waits no longer */
     r->expired = r->now;
+    r->calm = 0;
     r->probe = lost ? SETTLED : PROBED;
   }
   if (!again)
@@ -376,6 +387,7 @@ static void overtake(dc_receiver *r, uint64_t order)
     next = r->slot[i].next;
     if (++r->slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
+      r->calm = 0;
       move(r, i, LOST);
     }
   }
@@ -413,6 +425,8 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     r->late = now - r->slot[i].sent + r->slot[i].before * DC_US;
     if (!r->slot[i].retried) /* Karn: only what was asked for once */
       sample(r, r->late);
+    r->calm = now - r->came > r->srtt ? 0 : r->calm + 1;
+    r->came = now;
     follow_path(r, h->flags);
     overtake(r, r->slot[i].order);
     release(r, i);
@@ -444,6 +458,17 @@ static bool ready(dc_receiver *r)
   if (r->low > r->next)
     r->low = r->next;
   return r->next < end && r->next - r->low < DC_RECEIVER_REACH;
+}
+
+/* May all of the batch that `next` begins be asked for, or its rest? Batches begin at the same numbers for everybody, so that
+ * receivers in step stay so. Where a host stands still, or packets are lost, each number is asked for alone: what a source
+ * hears of the slowest is as fine as that. */
+static bool whole(const dc_receiver *r)
+{
+  uint32_t n = 1 + r->calm / CALM;
+  n = n < r->cfg.batch ? n : r->cfg.batch;
+  uint32_t rest = n - r->next % n, left = dc_extents_end(&r->extents) - r->next;
+  return out(r) + (rest < left ? rest : left) <= r->w;
 }
 
 /* The next number to fetch again past the caches, or false. */
@@ -502,7 +527,7 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
     r->count.interests++;
     n = put(to, n, seq, false, true);
   }
-  while (n < cap && out(r) < r->w && ready(r)) {
+  while (n < cap && ready(r) && whole(r)) {
     take(r, r->next);
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
@@ -514,8 +539,8 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
-  bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH;
-  if (r->list[LOST].n > 0 || (out(r) < r->w && (more || r->ranges > 0)))
+  bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH && whole(r);
+  if (r->list[LOST].n > 0 || more || (out(r) < r->w && r->ranges > 0))
     return r->now;
   return next_timeout(r);
 }

@@ -13,6 +13,9 @@ enum { HOLES, AHEAD, QUEUES };
 /* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
 enum { LOOK = 256, ANSWERS = 8 };
 
+/* What is asked for at once is believed to be so for so many interests. */
+enum { BATCHES = 64 };
+
 /* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest. */
 #define STILL (150 * DC_MS)
 
@@ -64,6 +67,7 @@ struct dc_source {
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
+  uint32_t more, since; /* numbers beside the first that are asked for at once now; interests since then */
 
   uint32_t queued; /* waiting for tokens, in both queues */
   uint32_t dup_head, dups;
@@ -241,6 +245,22 @@ static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
     uint32_t seq = q->w[q->head].seq, below = q->n > 0 && seq < low ? given(s, seq, low) : 0;
     e->lag += below < q->n ? q->n - below : 0;
   }
+  e->lag -= s->more < e->lag ? s->more : e->lag;
+}
+
+/* Who asks for several numbers at once is ahead of those in step by as many, and they of it in turn: that is no distance. It
+ * falls by one at a time, or what the slowest has asked for would seem to be less than before. */
+static void count_batches(dc_source *s, const struct dc_header *h)
+{
+  if ((h->flags & DC_FLAG_RETX) != 0)
+    return;
+  if (h->more >= s->more && h->more < s->cfg.batch) {
+    s->more = h->more;
+    s->since = 0;
+  } else if (++s->since >= BATCHES) {
+    s->more -= s->more > 0;
+    s->since = 0;
+  }
 }
 
 static void heard(const dc_source *s, struct child *c, dc_time now, const struct dc_header *h)
@@ -354,6 +374,7 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     return;
   }
   heard(s, &s->child[child], now, h);
+  count_batches(s, h);
   for (uint32_t i = 0; i <= h->more; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
 }

@@ -19,17 +19,23 @@ struct side {
   dc_receiver *r;
 };
 
-static inline struct side make_with(uint64_t pieces, uint32_t credits, uint32_t reorder)
+static inline struct side make_asking(uint64_t pieces, uint32_t credits, uint32_t reorder, uint32_t batch)
 {
   struct side s = {.layout = {.size = pieces * PIECE, .piece = PIECE, .per_block = 8}};
   struct dc_receiver_cfg cfg;
   dc_receiver_cfg_default(&cfg);
-  assert(cfg.reorder == 3);
+  assert(cfg.reorder == 3 && cfg.batch == 1);
   cfg.credits = credits;
   cfg.reorder = reorder;
+  cfg.batch = batch;
   s.pieces = dc_pieces_init(calloc(1, dc_pieces_size(&s.layout)), &s.layout);
   s.r = dc_receiver_init(malloc(dc_receiver_size()), 0, &cfg, s.pieces);
   return s;
+}
+
+static inline struct side make_with(uint64_t pieces, uint32_t credits, uint32_t reorder)
+{
+  return make_asking(pieces, credits, reorder, 1);
 }
 
 static inline struct side make(uint64_t pieces, uint32_t credits) { return make_with(pieces, credits, 3); }

@@ -73,6 +73,73 @@ static void the_last_interest_says_so(void)
   drop(&s);
 }
 
+/* Packets come one by one, and each that is asked for comes sixteen later. Returns the longest interest of them. */
+static unsigned longest(struct side *s, dc_time *now, uint32_t *seq, unsigned packets)
+{
+  unsigned most = 0;
+  for (unsigned k = 0; k < packets; k++) {
+    data(s, *now += 10 * DC_US, (*seq)++);
+    unsigned n = dc_receiver_poll(s->r, *now, in, CAP);
+    assert(n <= 1);
+    most = n > 0 && in[0].more + 1u > most ? in[0].more + 1u : most;
+  }
+  return most;
+}
+
+static void who_gets_packets_steadily_asks_in_batches(void)
+{
+  struct side s = make_asking(20000, 16, 3, 4);
+  assert(assign(&s, 2, 20000, 0) == 0);
+  dc_time now = 0;
+  uint32_t seq = 2;
+  assert(dc_receiver_poll(s.r, now, in, CAP) == 1 && in[0].more == 15);
+  assert(longest(&s, &now, &seq, 200) == 1);
+  assert(longest(&s, &now, &seq, 256) == 2);
+  assert(longest(&s, &now, &seq, 256) == 3);
+  assert(longest(&s, &now, &seq, 1000) == 4);
+  /* All begin at the same numbers, and fill the credits. */
+  while (dc_receiver_poll(s.r, now, in, CAP) == 0)
+    data(&s, now += 10 * DC_US, seq++);
+  assert(in[0].seq % 4 == 0 && in[0].more == 3 && in[0].seq + 4 - seq == 16);
+  /* What is lost is asked for at once, and then each alone. */
+  uint32_t lost = seq++;
+  for (unsigned k = 0; k < 3; k++)
+    data(&s, now += 10 * DC_US, seq++);
+  assert(dc_receiver_poll(s.r, now, in, CAP) == 2 && in[0].seq == lost && in[0].more == 0 &&
+         in[0].flags == DC_FLAG_RETX);
+  data(&s, now += 10 * DC_US, lost);
+  dc_receiver_poll(s.r, now, in, CAP);
+  assert(longest(&s, &now, &seq, 200) == 1);
+  /* So it is after a pause. */
+  assert(longest(&s, &now, &seq, 2000) == 4);
+  now += 5 * DC_MS;
+  data(&s, now, seq++);
+  dc_receiver_poll(s.r, now, in, CAP);
+  assert(longest(&s, &now, &seq, 200) == 1);
+  /* And after a timeout. */
+  assert(longest(&s, &now, &seq, 2000) == 4);
+  now = dc_receiver_next_wake(s.r);
+  assert(dc_receiver_poll(s.r, now, in, CAP) >= 1 && in[0].flags == DC_FLAG_RETX);
+  data(&s, now += 10 * DC_US, seq++);
+  dc_receiver_poll(s.r, now, in, CAP);
+  assert(longest(&s, &now, &seq, 200) == 1);
+  drop(&s);
+}
+
+static void the_last_batch_is_what_is_left(void)
+{
+  struct side s = make_asking(2002, 16, 3, 4);
+  assert(assign(&s, 0, 2002, 0) == 0);
+  dc_time now = 0;
+  uint32_t seq = 0;
+  dc_receiver_poll(s.r, now, in, CAP);
+  longest(&s, &now, &seq, 1980);
+  while (in[0].seq < 2000)
+    longest(&s, &now, &seq, 1);
+  assert(in[0].seq == 2000 && in[0].more == 1 && in[0].flags == DC_FLAG_LAST);
+  drop(&s);
+}
+
 static void what_was_not_asked_for_is_not_taken(void)
 {
   struct side s = make(20, 4);
@@ -297,7 +364,8 @@ static void strange_data_is_counted_and_refused(void)
 
 static void what_makes_no_sense_is_taken_for_the_nearest_that_does(void)
 {
-  struct side s = make_with(8, 0, 0); /* one credit; one later packet makes a loss */
+  struct side s =
+      make_asking(8, 0, 0, 9); /* one credit; one later packet makes a loss; no more at once than there are credits */
   assert(assign(&s, 0, 8, 0) == 0);
   EXPECT(&s, 0, 0, 0);
   drop(&s);
@@ -438,6 +506,8 @@ int main(void)
   credits_bound_what_is_out();
   numbers_in_a_row_go_into_one_interest();
   the_last_interest_says_so();
+  who_gets_packets_steadily_asks_in_batches();
+  the_last_batch_is_what_is_left();
   what_was_not_asked_for_is_not_taken();
   what_is_held_is_not_asked_for();
   three_later_packets_make_a_loss_once();

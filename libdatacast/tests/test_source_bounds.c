@@ -131,6 +131,40 @@ static void a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place(v
   free(s);
 }
 
+static void ask_for(dc_source *s, uint32_t seq, uint8_t more, const struct dc_segment *ret)
+{
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = seq, .more = more, .stops = 1};
+  dc_source_handle(s, 1000, &h, ret);
+}
+
+/* Two ask in turns for the same. */
+static void who_asks_for_several_at_once_leaves_nobody_behind(void)
+{
+  for (uint32_t batch = 1; batch <= 4; batch += 3) {
+    struct dc_source_cfg cfg = {
+        .cc = &rule, .params = {.packet_bytes = 1250, .rate_max = 1000000}, .burst_packets = 1, .batch = batch};
+    dc_source *s = dc_source_init(malloc(dc_source_size()), 1000, &cfg);
+    dc_source_assign(s, 0, 10000);
+    said = 1;
+    for (uint32_t seq = 0; seq < 80; seq += 4) {
+      ask_for(s, seq, 3, &to_a);
+      assert(seq == 0 || learnt.lag == (batch == 4 ? 1 : 4)); /* the other has had nothing of it */
+      ask_for(s, seq, 3, &to_b);
+      assert(learnt.lag == 0);
+    }
+    for (uint32_t seq = 80; seq < 100; seq++)
+      ask_for(s, seq, 0, &to_a);
+    assert(learnt.lag == (batch == 4 ? 17 : 20));
+    /* They ask for each alone: that is believed, too, but slowly. */
+    for (uint32_t seq = 100; seq < 400; seq++)
+      ask_for(s, seq, 0, &to_a);
+    assert(learnt.lag == 320);
+    ask_for(s, 400, 9, &to_a); /* nobody's batch */
+    assert(learnt.lag == 330);
+    free(s);
+  }
+}
+
 int main(void)
 {
   a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place();
@@ -138,6 +172,7 @@ int main(void)
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
   numbers_with_one_place_in_the_table_are_told_apart();
   a_rule_learns_of_the_slowest_and_of_the_least_store();
+  who_asks_for_several_at_once_leaves_nobody_behind();
   puts("source's bounds ok");
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "datacast/cc.h"
+#include "datacast/limits.h"
 
 static uint64_t state;
 
@@ -128,6 +129,7 @@ static void tree(struct world *w, int t, const bool forwards[], uint64_t first, 
                            .burst = burst,
                            .packet_bytes = w->piece + 80,
                            .credits = w->credits,
+                           .batch = w->batch,
                            .rto_min = w->rto_max / 16,
                            .rto_max = w->rto_max,
                            .rto_init = w->rto_max / 4,
@@ -163,6 +165,9 @@ void world_build(struct world *w, uint64_t seed)
   w->cache = caches[draw() % 4];
   w->piece = (uint32_t)(once_in(4) ? between(1000, 8900) : 1400);
   w->credits = once_in(3) ? (uint32_t)between(4, 64) : 16;
+  w->batch = w->credits / 4 < DC_BATCH_MAX ? w->credits / 4 : DC_BATCH_MAX;
+  while (w->batch > 1 && w->batch * 10 > w->cache / w->piece)
+    w->batch--;
   once_in(2);
   unsigned rules = 0;
   while (dc_cc_name(rules) != NULL)

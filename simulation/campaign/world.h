@@ -24,7 +24,7 @@ struct world {
   uint64_t size, pieces, rate, delay, start;
   uint64_t packet; /* time of a data packet on a link: all times of a campaign are told in it */
   uint64_t rto_max;
-  uint32_t piece, credits;
+  uint32_t piece, credits, batch;
   const char *cc;
   uint64_t cache;
 };

@@ -139,7 +139,7 @@ class Setting:
         """What a master hands out for a tree over `hops` links of `rate`, with `others` trees of other groups on its
         busiest link, for frames of so many bytes (0: the MTU) and a share of the links' rate (master.plan.room)."""
         return transport(
-            self.options(),
+            replace(self.options(), cache_bytes=self.cache[0] if self.cache else None),
             rate_bps=self.rate,
             frame_bytes=frame or self.mtu,
             queue_packets=self.queue,
@@ -265,7 +265,7 @@ def micro(s: Setting, cache: int) -> Micro:
         sim.faults(*link, Faults(loss_data=s.loss, early=not s.loss_on_wire))
     size = s.size or int(s.goodput * s.seconds / 8)
     group = sim.group(s.source, receivers, size, s.piece, cache)
-    group.tree(arcs, s.tree())
+    group.tree(arcs, s.with_(cache=(cache,)).tree())
     group.assign()
     group.schedule()
     return Micro(sim, group, link, receivers)

@@ -72,7 +72,7 @@ def build(s: Setting, c: Row) -> tuple[Simulation, Any, float, float]:
     # Long enough to tell a rate from a start, short enough to run many.
     pieces = int(min(max(2000, 60 * rtt * best / frame), 40_000))
     group = sim.group("src", receivers, pieces * (c["mtu"] - 16), c["mtu"] - 16, c["cache"])
-    tree = s.with_(rate=c["rate"], slow=slow, mtu=c["mtu"]).tree(hops=deepest)
+    tree = s.with_(rate=c["rate"], slow=slow, mtu=c["mtu"], cache=(c["cache"],)).tree(hops=deepest)
     group.tree(arcs, tree)
     group.assign()
     group.schedule()

@@ -40,7 +40,7 @@ struct sim_tree_cfg {
   uint64_t rate_init, rate_min, rate_max, delta, interval;
   uint32_t burst;        /* packets */
   uint32_t packet_bytes; /* what a full data packet takes on the source's link */
-  uint32_t credits;
+  uint32_t credits, batch;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
 };

@@ -86,9 +86,9 @@ static void one_tree(const sim *s, struct text *t, int i)
 {
   const struct tree *x = &s->trees[i];
   const struct sim_tree_cfg *c = &x->cfg;
-  put(t, "tree %d %u %s %llu %llu %llu %llu %llu %u %u %u %llu %llu %llu %u\n", x->group, x->id, c->cc,
+  put(t, "tree %d %u %s %llu %llu %llu %llu %llu %u %u %u %u %llu %llu %llu %u\n", x->group, x->id, c->cc,
       (unsigned long long)c->rate_init, (unsigned long long)c->rate_min, (unsigned long long)c->rate_max,
-      (unsigned long long)c->delta, (unsigned long long)c->interval, c->burst, c->packet_bytes, c->credits,
+      (unsigned long long)c->delta, (unsigned long long)c->interval, c->burst, c->packet_bytes, c->credits, c->batch,
       (unsigned long long)c->rto_min, (unsigned long long)c->rto_max, (unsigned long long)c->rto_init, c->reorder);
   for (int k = 0; k < s->groups[x->group].n; k++)
     if (s->askers[x->first_asker + k].path != NULL)

@@ -133,6 +133,7 @@ int sim_receiver(sim *s, int group, int vertex)
 static dc_receiver *new_receiver(sim *s, const struct tree *t, dc_pieces *pieces)
 {
   struct dc_receiver_cfg cfg = {.credits = t->cfg.credits,
+                                .batch = t->cfg.batch,
                                 .rto_min = t->cfg.rto_min,
                                 .rto_max = t->cfg.rto_max,
                                 .rto_init = t->cfg.rto_init,
@@ -163,7 +164,8 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
                                             .interval = cfg->interval,
                                             .packet_bytes = cfg->packet_bytes,
                                             .credits = cfg->credits},
-                                 .burst_packets = cfg->burst};
+                                 .burst_packets = cfg->burst,
+                                 .batch = cfg->batch};
   t->source = dc_source_init(memory_take(&s->memory, dc_source_size()), s->now, &source);
   for (int i = 0; i < g->n; i++) {
     struct member *m = &s->members[g->members[i]];

@@ -221,6 +221,7 @@ int sim_receiver_resume(sim *s, int group, int receiver)
     struct tree *t = &s->trees[g->trees[k]];
     struct asker *a = &s->askers[t->first_asker + m->index];
     struct dc_receiver_cfg cfg = {.credits = t->cfg.credits,
+                                  .batch = t->cfg.batch,
                                   .rto_min = t->cfg.rto_min,
                                   .rto_max = t->cfg.rto_max,
                                   .rto_init = t->cfg.rto_init,

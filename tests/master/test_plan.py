@@ -215,6 +215,7 @@ def test_what_is_given_is_taken() -> None:
         "interval_us": 9,
         "burst": 3,
         "credits": 5,
+        "batch": 1,
         "rto_min_ms": 11,
         "cache_bytes": 0,
         "packet_bytes": 9014,
@@ -225,6 +226,34 @@ def test_what_is_given_is_taken() -> None:
             where_none_will_be_planned, rate_bps=10**8, frame_bytes=9014, queue_packets=100, others=0
         )
         assert other.patience_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "frame", "queue", "hops", "credits_and_batch"),
+    [
+        ({}, 1518, 100, 4, (48, 8)),
+        ({}, 1518, 100, 12, (56, 8)),  # a deep tree has more credits for it
+        ({}, 1518, 100, 24, (80, 8)),
+        ({}, 1518, 100, 28, (82, 6)),  # as many as a queue holds
+        ({}, 1518, 100, 45, (48, 1)),
+        ({}, 9014, 100, 4, (48, 8)),
+        ({"cache_bytes": 64 << 10}, 1518, 100, 4, (48, 4)),
+        ({"cache_bytes": 128 << 10}, 9014, 100, 4, (48, 1)),
+        ({"cache_bytes": 0}, 1518, 100, 4, (48, 8)),  # the nodes' default
+        ({}, 1518, 30, 2, (13, 1)),
+        ({"credits": 30}, 1518, 100, 4, (30, 4)),  # as given
+        ({"cc": "datacast"}, 1518, 100, 4, (48, 1)),  # as the paper has it
+    ],
+)
+def test_numbers_are_asked_for_in_batches_where_credits_and_stores_hold_them(
+    options: dict[str, int | str], frame: int, queue: int, hops: int, credits_and_batch: tuple[int, int]
+) -> None:
+    given = GroupOptions(**options)
+    t = make_transport(given, rate_bps=10**9, frame_bytes=frame, queue_packets=queue, others=0, hops=hops)
+    assert (t.credits, t.batch) == credits_and_batch
+    if queue == 100 and not options:  # who shares its links has no more for it
+        t = make_transport(given, rate_bps=10**9, frame_bytes=frame, queue_packets=queue, others=1, hops=hops)
+        assert t.credits == 24
 
 
 @pytest.mark.parametrize(

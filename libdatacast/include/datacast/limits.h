@@ -25,6 +25,8 @@ enum {
   DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
   /* Credits of one receiver in one tree. */
   DC_CREDITS_MAX = 4096,
+  /* New numbers that it asks for at once. */
+  DC_BATCH_MAX = 8,
   /* What a source says at most that its path holds: with a plan's credits it fits a node's waiting table. */
   DC_PATH_MAX = 1536,
   /* A receiver asks for nothing that is so far beyond its first missing packet. */

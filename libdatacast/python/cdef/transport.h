@@ -54,7 +54,7 @@ const char *dc_cc_name(unsigned i);
 struct dc_source_cfg {
   const struct dc_cc_ops *cc;
   struct dc_cc_params params;
-  uint32_t burst_packets;
+  uint32_t burst_packets, batch;
   uint64_t patience;
   ...;
 };
@@ -82,7 +82,7 @@ uint64_t dc_source_next_wake(const dc_source *s);
 void dc_source_counters(const dc_source *s, struct dc_source_counters *out);
 
 struct dc_receiver_cfg {
-  uint32_t credits;
+  uint32_t credits, batch;
   uint64_t rto_min, rto_max, rto_init;
   uint32_t reorder;
   ...;
