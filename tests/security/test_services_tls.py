@@ -188,7 +188,7 @@ def test_a_worker_speaks_for_its_own_groups_only(authority: Authority) -> None:
                 failed = {"group": group["id"], "epoch": epoch, "state": "failed", "progress": {}}
                 false.lease = "0" * 32
                 (answer,) = await false.report("test-0", [failed])
-                assert answer["code"] == "stale"
+                assert answer.code == "stale"
                 false.lease = ""
                 with pytest.raises(Problem):
                     await false.report("test-0", [failed])
