@@ -380,7 +380,7 @@ class Group:
                 await self._bounds.check(self.transfer.source_trees)
             except GroupError as error:
                 log.warning("group %s: %s", self.id, error)
-            await self.transfer.view.pieces.next()
+            await self.transfer.view.looks.next()
             now = time.monotonic()
             self._slow.look(self._attendance.look(now), now)
             self._reactions.kick()
@@ -391,7 +391,7 @@ class Group:
     async def _take_status(self, asked: float) -> None:
         """Apart, so that nothing holds what all members said until the next look. Raises GroupError."""
         said = await self.crew.status()
-        await self.transfer.view.pieces.next()
+        await self.transfer.view.looks.next()
         self._figures.status_in(said.read(), asked)
 
     async def _until_next_look(self, last: float) -> None:

@@ -44,9 +44,9 @@ class View:
         self._addresses: dict[str, str] | None = None
         self.version = 0
         self._links = Links()
-        self.mends, self.pieces = Turns(), Turns()
-        """Of groups that mend their trees, and of what takes a millisecond and nobody waits for: looks and reports.
-        These two do not wait for each other."""
+        self.mends, self.looks, self.reports = Turns(), Turns(), Turns()
+        """Of groups that mend their trees, of those that are looked at, and of what is told of them: these do not wait
+        for each other. (Behind the looks of hundreds of groups a report of all would take a minute.)"""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[Change], None]) -> Watch:

@@ -261,7 +261,8 @@ static void measure(struct state *s, dc_time now)
   measure_from(s, now);
 }
 
-/* As CUBIC does (RFC 9438): three tenths lower, once per window. Who has less than the last time leaves the rest to others. */
+/* As CUBIC does (RFC 9438): three tenths lower, once per window. Who has less than the last time leaves the rest to others. Among
+ * groups the control plane has divided the link already, and none goes below half of its share. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   if (seq < s->cut_sent || (s->cut != 0 && now - s->cut < s->trip))
@@ -273,8 +274,9 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   uint64_t r = clamped(s, s->base);
   if (s->limit != 0 && s->limit < r)
     r = s->limit; /* a part of what is not sent drains no queue */
+  uint64_t less = r / 10 * 7, half = s->limit < s->p.rate_max / 10 * 9 ? s->limit / 2 : 0;
   s->ceiling = r < s->ceiling ? r / 20 * 17 : r;
-  s->most = clamp(s, r / 10 * 7);
+  s->most = clamp(s, less > half ? less : half);
   s->probe = 1;
   if (s->mode == START) {
     s->mode = FOLLOW;

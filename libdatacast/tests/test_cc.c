@@ -176,7 +176,8 @@ static void steady_falls_by_three_tenths_for_all_losses_of_a_window(void)
   assert(cc->rate(state) == params.rate_max);
 }
 
-/* A queue is full although everybody keeps to his share: only what is less than that empties it. */
+/* A queue is full although everybody keeps to his share: only what is less than that empties it. But all whose share is a part of
+ * the link are known, and half of it stays, however often something is lost. */
 static void steady_falls_below_its_share_at_a_loss(void)
 {
   const struct dc_cc_ops *cc = dc_cc_find("steady");
@@ -188,6 +189,11 @@ static void steady_falls_below_its_share_at_a_loss(void)
       .duplicate = true, .retx = true, .seq = fluid.seq - 2, .next_seq = fluid.seq, .depth = DEPTH};
   cc->interest(state, fluid.now, &lost);
   assert(cc->rate(state) == params.rate_max / 4 / 10 * 7);
+  for (unsigned i = 0; i < 5; i++) {
+    lost.seq += 2, lost.next_seq += 2;
+    cc->interest(state, fluid.now + (i + 1) * 10 * DC_MS, &lost);
+    assert(cc->rate(state) == params.rate_max / 4 / 2);
+  }
 }
 
 /* While a deep tree is filled the slowest is behind by its depth, and nothing else is known of it. */

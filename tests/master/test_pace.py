@@ -172,7 +172,7 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
             return MasterReport(group="g", epoch=1, state="running", progress=Progress())
 
     async def scenario() -> int:
-        worker, others = Worker(Client(), SimpleNamespace(pieces=Turns()), "w"), 0
+        worker, others = Worker(Client(), SimpleNamespace(reports=Turns()), "w"), 0
         task = asyncio.get_running_loop().create_future()
         worker.groups = {f"g{i}": Running(Slow(), task) for i in range(10)}
 
