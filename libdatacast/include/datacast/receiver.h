@@ -13,8 +13,7 @@
 
 struct dc_receiver_cfg {
   uint32_t credits; /* w, at most DC_CREDITS_MAX */
-  uint32_t
-      batch; /* where packets come without a gap or a pause so many new numbers are asked for at once (DC_BATCH_MAX) */
+  uint32_t batch;   /* asked for at once while packets come without a gap or a pause; at most DC_BATCH_MAX */
   dc_time rto_min, rto_max, rto_init;
   uint32_t reorder; /* later packets that make a loss (3) */
 };
