@@ -238,6 +238,25 @@ def window(
     return Window(credits, cache, 1)
 
 
+def interest_each(
+    options: GroupOptions,
+    found: Iterable[Routes],
+    uses: Iterable[tuple[int, int, int]],
+    *,
+    frame_bytes: int,
+    queue_packets: int,
+) -> float:
+    """Bytes of interests for each data packet, where all trees ask for as many at once as the least of them. `uses`: of
+    each tree its links' rate, the trees of other groups there, and its depth."""
+    batches = [
+        window(
+            options, rate_bps=rate, frame_bytes=frame_bytes, queue_packets=queue_packets, others=others, hops=hops
+        ).batch
+        for rate, others, hops in uses
+    ]
+    return longest_interest(found) / min(batches, default=1)
+
+
 def transport(
     options: GroupOptions,
     *,
@@ -359,11 +378,8 @@ def make_plan(
     against = {back: load.get(back, 0) + own[back] for tree in trees for arc in tree.arcs if (back := arc[::-1])}
     rates = [min((link["rate_bps"] for link in row if link["rate_bps"]), default=RATE_UNKNOWN) for row in links]
     others = [max((load.get(arc, 0) for arc in tree.arcs), default=0) for tree in trees]
-    windows = [
-        window(options, rate_bps=rate, frame_bytes=frame, queue_packets=queue, others=n, hops=tree.depth)
-        for tree, rate, n in zip(trees, rates, others, strict=True)
-    ]
-    interest = longest_interest(found_routes) / min(w.batch for w in windows)
+    uses = zip(rates, others, (tree.depth for tree in trees), strict=True)
+    interest = interest_each(options, found_routes, uses, frame_bytes=frame, queue_packets=queue)
     planned = []
     for tree, route, rate, n in zip(trees, found_routes, rates, others, strict=True):
         parameters = transport(
@@ -401,11 +417,8 @@ def rated_parts(
     rates = {arc: rate_of(graph, arc, RATE_UNKNOWN) for tree in rated.trees for arc in tree.arcs}
     queue = graph.graph.get("defaults", {}).get("queue_packets", 100)
     others = [max((load.get(arc, 0) for arc in tree.arcs), default=0) for tree in rated.trees]
-    windows = [
-        window(options, rate_bps=tree.rate_bps, frame_bytes=frame, queue_packets=queue, others=n, hops=tree.depth)
-        for tree, n in zip(rated.trees, others, strict=True)
-    ]
-    interest = longest_interest(rated.routes) / min((w.batch for w in windows), default=1)
+    uses = ((tree.rate_bps, n, tree.depth) for tree, n in zip(rated.trees, others, strict=True))
+    interest = interest_each(options, rated.routes, uses, frame_bytes=frame, queue_packets=queue)
     room_of = shares(rated.trees, rates, interest / frame)
     planned = []
     for tree, route, share, n in zip(rated.trees, rated.routes, room_of, others, strict=True):
