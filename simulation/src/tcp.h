@@ -29,8 +29,8 @@ struct tcp_window {
   double cwnd, ssthresh;
   double w_max, w_est, k; /* Cubic's */
   dc_time epoch;
-  dc_time before, least,
-      slow; /* HyStart++: shortest round trips of the round before, of this one, when it became slow */
+  /* HyStart++: shortest round trips of the round before, of this one, when it became slow */
+  dc_time before, least, slow;
   unsigned samples, rounds;
   uint64_t round;
 };
