@@ -275,7 +275,8 @@ static bool poll(struct endpoint *e, dc_time now)
   if (t->sent >= t->mark && tell(t, source_hears_progress, t->sent))
     t->mark = extent_map_mark(&t->extents, t->sent);
   bool fell = window_fell(&t->window, now, t->sent, t->sent >= extent_map_end(&t->extents));
-  if (fell || bears(t))
+  bool bore = bears(t); /* looked at in any case: what was told once is not told again */
+  if (fell || bore)
     (void)tell(t, source_hears_slowed, 0);
   if (n == BATCH)
     return true;
