@@ -23,6 +23,8 @@ FUZZ_S = float(os.environ.get("FUZZ_S", "0"))
 SEED = int(os.environ.get("SEED", "1"))
 BURST, CHECK = 32, 640
 """Frames before one waits for the switch, and before one sees whether its node still serves: so many at the least."""
+SETS, WAYS = 128, 4
+"""Places where a number may wait: p4src/shared/sizes.p4."""
 ALIVE_TREE = 0x70000001
 """Of no made-up frame but by chance."""
 KINDS = {b"\x88\x47": "with labels", b"\x88\xb5": "without"}
@@ -107,6 +109,23 @@ def test_the_ledger_lets_an_interest_overtake_data_of_its_own_port_only(port: in
         ledger.send(AT, bytes(60))
     ledger.send(LEFT, interest(ALIVE_TREE, 1, LEFT))
     assert bool(ledger.leak(LEFT, leaving(ALIVE_TREE, 1, b"planted"))) is leak
+
+
+def test_data_nobody_asked_for_gets_nowhere_where_others_have_waited_in_its_places(node: P4Plane) -> None:
+    """What was answered leaves its children and its port behind in the place; nobody is to find them there."""
+    fuzzed = Fuzzed(node)
+    tree, *asked, unasked = ALIVE_TREE + 1, *(SETS * i for i in range(WAYS + 1))
+    for n in asked:
+        fuzzed.send(LEFT, interest(tree, n, LEFT))
+    assert fuzzed.forwards()
+    for n in asked:
+        fuzzed.send(SOURCE, arriving(tree, n, some(300)))
+    assert fuzzed.forwards()
+    before = node.switch()["drops"].get("unwanted", 0)
+    fuzzed.send(SOURCE, arriving(tree, unasked, some(300)))
+    assert fuzzed.forwards()
+    assert node.switch()["drops"]["unwanted"] == before + 1
+    assert fuzzed.came["with labels"] + fuzzed.came["without"] == 2 * WAYS
 
 
 def test_made_up_frames_neither_stop_the_node_nor_leak_a_packet(node: P4Plane) -> None:
