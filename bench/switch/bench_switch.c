@@ -357,8 +357,9 @@ int main(int argc, char **argv)
   struct fault f;
   uint32_t data, headers;
   unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
+  const char *only = argc > 2 ? argv[2] : NULL;
   if (rounds == 0) {
-    fprintf(stderr, "usage: bench-switch [ROUNDS]  (of %d packets per measurement; default 100)\n", BATCH);
+    fprintf(stderr, "usage: bench-switch [ROUNDS [SCENARIO]]  (of %d packets per measurement; default 100)\n", BATCH);
     return 2;
   }
   configure();
@@ -381,8 +382,10 @@ int main(int argc, char **argv)
   printf("{\"unit\": \"million frames out per second\", \"rounds\": %u, \"results\": [", rounds);
   fprintf(stderr, "%-16s %8s %14s %14s %7s %14s %7s\n", "scenario", "payload", "by reference", "by copy", "ratio",
           "two workers", "ratio");
+  unsigned results = 0;
   for (unsigned s = 0; s < sizeof scenarios / sizeof *scenarios; s++)
-    for (unsigned p = 0; p < sizeof payloads / sizeof *payloads; p++) {
+    for (unsigned p = 0;
+         (only == NULL || strcmp(only, scenarios[s].name) == 0) && p < sizeof payloads / sizeof *payloads; p++) {
       double r[WAYS];
       const struct scenario *base = scenarios[s].out_per_round > 0 ? &scenarios[s] : &scenarios[2]; /* hit */
       measure(b, &scenarios[s], base, payloads[p], rounds / (scenarios[s].children > 4 ? 4 : 1) + 1, r);
@@ -392,7 +395,7 @@ int main(int argc, char **argv)
       printf(
           "%s\n  {\"scenario\": \"%s\", \"payload\": %zu, \"by_reference\": %.3f, \"by_copy\": %.3f, \"ratio\": %.3f, "
           "\"two_workers\": %.3f, \"two_over_one\": %.3f}",
-          s + p > 0 ? "," : "", scenarios[s].name, payloads[p], r[BY_REFERENCE], r[BY_COPY],
+          results++ > 0 ? "," : "", scenarios[s].name, payloads[p], r[BY_REFERENCE], r[BY_COPY],
           r[BY_REFERENCE] / r[BY_COPY], r[TWO_WORKERS], r[TWO_WORKERS] / r[BY_REFERENCE]);
     }
   printf("\n]}\n");
