@@ -153,8 +153,8 @@ static unsigned trees_in_bursts(void)
   for (unsigned back = 0; back < 2; back++) {
     struct dc_frame f[BURST];
     for (uint32_t i = 0; i < BURST; i++) {
-      uint32_t s = seq + i, tree = s * 2654435761u & (spread - 1);
-      dc_buf *b = back ? data(DC_LABEL_LOCAL, false, tree, s) : interest(0, tree, s);
+      uint32_t s = seq + i, tree = s * 2654435761u & (spread - 1), of_tree = s / spread;
+      dc_buf *b = back ? data(DC_LABEL_LOCAL, false, tree, of_tree) : interest(0, tree, of_tree);
       f[i] = (struct dc_frame){.buf = b, .data = b->data, .len = b->len, .port = back ? PORTS - 1 : 0};
     }
     unsigned n;
