@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "datacast/bytes.h"
+
 #define BUSY_EVERY (20 * DC_MS)
 
 /* ---- nodes ---- */
@@ -62,27 +64,40 @@ static void through(struct engine *e, struct engine_node *n, const struct dc_fra
   }
 }
 
-void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
+static unsigned type_of(const struct dc_frame *f) { return f->len < DC_ETHER_LEN ? 0 : dc_get16(f->data + 12); }
+
+/* Hellos are taken out. Returns how many frames are left. */
+static unsigned take_hellos(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
 {
   unsigned kept = 0;
+  bool traffic = false;
   for (unsigned i = 0; i < n; i++) {
-    if (e->hooks.steer != NULL && e->hooks.steer(e->arg, p, &frame[i], now))
-      continue;
-    switch (e->no_links ? LINK_OTHER : linkstate_frame(&p->link, now, frame[i].data, frame[i].len)) {
-    case LINK_HELLO:
+    unsigned type = type_of(&frame[i]);
+    traffic |= type == DC_ETHERTYPE_DATACAST || type == DC_ETHERTYPE_MPLS;
+    if (type == DC_ETHERTYPE_HELLO && linkstate_hello(&p->link, now, frame[i].data, frame[i].len)) {
       e->hello_at = 0; /* it may want an answer */
       e->buf->unref(frame[i].buf);
       continue;
-    case LINK_TRAFFIC:
-      e->traffic = true;
-      break;
-    case LINK_OTHER:
-      break;
     }
-    if (e->hooks.admit == NULL || e->hooks.admit(e->arg, p, &frame[i], now))
-      frame[kept++] = frame[i];
+    if (kept < i)
+      frame[kept] = frame[i];
+    kept++;
   }
-  through(e, p->node, frame, kept, now);
+  if (kept > 0)
+    linkstate_heard(&p->link, now);
+  e->traffic |= traffic;
+  return kept;
+}
+
+void engine_frames(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
+{
+  if (e->hooks.steer != NULL)
+    n = e->hooks.steer(e->arg, p, frame, n, now);
+  if (!e->no_links)
+    n = take_hellos(e, p, frame, n, now);
+  if (e->hooks.admit != NULL)
+    n = e->hooks.admit(e->arg, p, frame, n, now);
+  through(e, p->node, frame, n, now);
 }
 
 void engine_heard(struct engine *e, struct port *p, dc_time last)

@@ -24,11 +24,12 @@ struct engine_node {
 };
 
 struct engine_hooks { /* each may be NULL */
-  /* A frame that arrived here. True: it was taken, as it is another worker's. Where there is this hook, who calls engine_heard
-   * for the worker that has the links is up to it. */
-  bool (*steer)(void *arg, struct port *p, const struct dc_frame *frame, dc_time now);
-  /* A frame of Datacast or another before its node sees it. False: it was taken, with its reference. */
-  bool (*admit)(void *arg, struct port *p, struct dc_frame *frame, dc_time now);
+  /* Frames that arrived here. Those of other workers are taken out. Returns how many are left, in front. Where there is this hook,
+   * who calls engine_heard for the worker that has the links is up to it. */
+  unsigned (*steer)(void *arg, struct port *p, struct dc_frame *frame, unsigned n, dc_time now);
+  /* Frames of Datacast or others before their node sees them: some are changed, or taken out, with their reference. Returns how
+   * many are left, in front. */
+  unsigned (*admit)(void *arg, struct port *p, struct dc_frame *frame, unsigned n, dc_time now);
   /* A frame of the node for this host's endpoints; the reference stays the engine's. */
   void (*to_host)(void *arg, const struct dc_tx *tx, dc_time now);
 };

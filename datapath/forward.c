@@ -170,10 +170,8 @@ static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t 
   return e != NULL && (h.type == DC_TYPE_INTEREST ? (void *)e->ops->interest : (void *)e->ops->data) != NULL;
 }
 
-static bool admit(void *arg, struct port *port, struct dc_frame *frame, dc_time now)
+static bool admit_one(struct forward *f, struct port *port, struct dc_frame *frame)
 {
-  struct forward *f = arg;
-  (void)now;
   struct dc_buf *buf = frame->buf;
   if (f->no_forward && labelled(frame->data, frame->len) && !is_for_endpoint(f, frame->data, frame->len)) {
     f->count.not_forwarded++;
@@ -192,30 +190,55 @@ static bool admit(void *arg, struct port *port, struct dc_frame *frame, dc_time 
   return true;
 }
 
+static unsigned admit(void *arg, struct port *port, struct dc_frame *frame, unsigned n, dc_time now)
+{
+  unsigned kept = 0;
+  (void)now;
+  for (unsigned i = 0; i < n; i++) {
+    if (kept < i)
+      frame[kept] = frame[i];
+    kept += admit_one(arg, port, &frame[kept]);
+  }
+  return kept;
+}
+
+/* What `from` hands over to another. */
+static struct handover *way(const struct forward *from, unsigned to)
+{
+  return &from->all[to]->from[from->index - (from->index > to)];
+}
+
 /* A frame of another's tree goes over to it; of the ways in some know no trees (netif.h). Where another has the links, it is to
  * know that the neighbour is there. */
-static bool steer(void *arg, struct port *port, const struct dc_frame *frame, dc_time now)
+static unsigned steer(void *arg, struct port *port, struct dc_frame *frame, unsigned n, dc_time now)
 {
   struct forward *f = arg;
   struct netport *p = (struct netport *)(void *)port;
-  if (f->index > 0)
+  unsigned kept = 0;
+  if (f->index > 0 && n > 0)
     __atomic_store_n(&p->heard, now, __ATOMIC_RELAXED);
-  int to = steering_of(frame, true, f->of);
-  if (to == STEERING_ANY || to == (int)f->index)
-    return false;
-  if (handover_give(&f->all[to]->from[f->index], port->number, frame->data, frame->len))
-    f->handed |= 1u << to;
-  else
-    p->extra.no_buffer++;
-  buf_unref(frame->buf);
-  return true;
+  for (unsigned i = 0; i < n; i++) {
+    int to = steering_of(&frame[i], true, f->of);
+    if (to == STEERING_ANY || to == (int)f->index) {
+      if (kept < i)
+        frame[kept] = frame[i];
+      kept++;
+      continue;
+    }
+    if (handover_give(way(f, (unsigned)to), port->number, frame[i].data, frame[i].len))
+      f->handed |= 1u << to;
+    else
+      p->extra.no_buffer++;
+    buf_unref(frame[i].buf);
+  }
+  return kept;
 }
 
 static void ring_bells(struct forward *f)
 {
   for (unsigned i = 0; f->handed != 0; i++, f->handed >>= 1)
     if (f->handed & 1)
-      handover_ring(&f->all[i]->from[f->index]);
+      handover_ring(way(f, i));
 }
 
 /* What others handed over, in bursts of one port's. */
@@ -234,7 +257,7 @@ static unsigned take_handed(struct forward *f, struct handover *h, dc_time now)
 static unsigned take_all_handed(struct forward *f, dc_time now, bool *more)
 {
   unsigned got = 0;
-  for (unsigned k = 0; k < f->of; k++) {
+  for (unsigned k = 0; k < f->ways; k++) {
     unsigned before = got, n = ENGINE_BURST;
     while (n == ENGINE_BURST && got - before < RX_BUDGET)
       got += n = take_handed(f, &f->from[k], now);
@@ -393,12 +416,13 @@ bool forward_share(struct forward **all, unsigned n, struct fault *why)
 {
   for (unsigned i = 0; i < n; i++) {
     struct forward *f = all[i];
-    f->from = aligned_alloc(_Alignof(struct handover), n * sizeof *f->from);
+    f->all = all;
+    f->of = n;
+    f->from = aligned_alloc(_Alignof(struct handover), (n - 1) * sizeof *f->from);
     if (f->from == NULL)
       return fault_set(why, "io", "out of memory");
-    f->all = all;
-    for (f->of = 0; f->of < n; f->of++)
-      if (handover_open(&f->from[f->of], f->loop, f->pool.size[BUF_SIZES - 1]) < 0)
+    for (; f->ways < n - 1; f->ways++)
+      if (handover_open(&f->from[f->ways], f->loop, f->pool.size[BUF_SIZES - 1]) < 0)
         return fault_set(why, "io", "no memory for frames that are handed over, or too many files are open");
   }
   return true;
@@ -458,8 +482,8 @@ void forward_close(struct forward *f)
     free(f->port[i]);
   }
   free(f->port);
-  while (f->of > 0)
-    handover_close(&f->from[--f->of]);
+  while (f->ways > 0)
+    handover_close(&f->from[--f->ways]);
   free(f->from);
   engine_node_close(&f->node);
   bufpool_close(&f->pool);

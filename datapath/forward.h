@@ -43,8 +43,10 @@ struct forward {
   struct loop *loop;
   struct forward **all; /* `of` that share the ports' frames, by tree; this one is number `index` */
   unsigned index, of;
-  struct handover *from; /* from[i]: what the ith hands over, as it came in there and the tree is this one's */
-  uint32_t handed;       /* bits: to whom there was something to be handed over in this round */
+  struct handover
+      *from; /* what each of the others hands over, in their order, as it came in there and the tree is this one's */
+  unsigned ways;   /* of them that are open */
+  uint32_t handed; /* bits: to whom there was something to be handed over in this round */
   struct bufpool pool;
   struct engine engine;
   struct engine_node node;

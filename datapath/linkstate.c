@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "datacast/bytes.h"
+
 static bool failed(const struct linkstate *l)
 {
   return l->watched && (l->hello.link == DC_LINK_SILENT || l->hello.link == DC_LINK_UNHEARD ||
@@ -22,26 +24,22 @@ void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool wa
   l->carrier = l->up = carrier;
 }
 
-enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
+bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
 {
-  if (len < DC_ETHER_LEN)
-    return LINK_OTHER;
-  unsigned type = (unsigned)p[12] << 8 | p[13];
-  const uint8_t *at = p + DC_ETHER_LEN;
-  if (l->watched && type == DC_ETHERTYPE_HELLO) {
-    struct dc_header h;
-    enum dc_drop why = dc_header_parse(at, len - DC_ETHER_LEN, &h);
-    if (why == DC_DROP_NONE)
-      why = dc_hello_handle(&l->hello, now, &h, at + DC_HEADER_LEN);
-    if (why == DC_DROP_NONE)
-      l->received++;
-    else
-      l->refused++;
-    return LINK_HELLO;
-  }
-  dc_hello_heard(&l->hello, now);
-  return type == DC_ETHERTYPE_DATACAST || type == DC_ETHERTYPE_MPLS ? LINK_TRAFFIC : LINK_OTHER;
+  struct dc_header h;
+  if (!l->watched || len < DC_ETHER_LEN || dc_get16(p + DC_ETHER_LEN - 2) != DC_ETHERTYPE_HELLO)
+    return false;
+  enum dc_drop why = dc_header_parse(p + DC_ETHER_LEN, len - DC_ETHER_LEN, &h);
+  if (why == DC_DROP_NONE)
+    why = dc_hello_handle(&l->hello, now, &h, p + DC_ETHER_LEN + DC_HEADER_LEN);
+  if (why == DC_DROP_NONE)
+    l->received++;
+  else
+    l->refused++;
+  return true;
 }
+
+void linkstate_heard(struct linkstate *l, dc_time now) { dc_hello_heard(&l->hello, now); }
 
 void linkstate_proven(struct linkstate *l)
 {

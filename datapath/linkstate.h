@@ -9,13 +9,6 @@
 
 enum { LINK_HELLO_BYTES = DC_ETHER_LEN + DC_HELLO_LEN };
 
-/* What an arriving frame is to the link. */
-enum link_frame {
-  LINK_HELLO,   /* taken; it is for nobody else */
-  LINK_TRAFFIC, /* of Datacast */
-  LINK_OTHER
-};
-
 struct linkstate {
   struct dc_hello hello;
   bool watched; /* hellos are sent and judged */
@@ -29,9 +22,10 @@ struct linkstate {
 void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
     __attribute__((nonnull));
 
-/* A frame arrived. */
-enum link_frame linkstate_frame(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
-    __attribute__((nonnull));
+/* A frame arrived. True: it is a hello, taken, and for nobody else. */
+bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len) __attribute__((nonnull));
+/* Frames that are none arrived. */
+void linkstate_heard(struct linkstate *l, dc_time now) __attribute__((nonnull));
 /* A link that has no carrier of its own and whose path may change, such as a tunnel: every hello has full size. */
 void linkstate_proven(struct linkstate *l) __attribute__((nonnull));
 /* Data moves through this machine. */

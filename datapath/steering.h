@@ -11,7 +11,9 @@ enum { STEERING_SHIFT = 16 };
 
 static inline unsigned steering_of_tree(uint32_t tree, unsigned workers)
 {
-  return (tree * STEERING_FACTOR >> STEERING_SHIFT) % workers;
+  uint32_t mixed = tree * STEERING_FACTOR >> STEERING_SHIFT;
+  return (workers & (workers - 1)) == 0 ? mixed & (workers - 1)
+                                        : mixed % workers; /* the kernel divides; mostly that is a mask */
 }
 
 struct sock_fprog;
@@ -30,9 +32,8 @@ static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned
   if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
     return 0;
   uint32_t type = dc_get16(f->data + 12);
-  bool bottom;
   if (type == DC_ETHERTYPE_MPLS) {
-    if (dc_label_read(f->data + at, &bottom) != DC_LABEL_LOCAL)
+    if (dc_get32(f->data + at) >> 12 != DC_LABEL_LOCAL)
       return STEERING_ANY;
     at += DC_LABEL_LEN;
   } else if (type != DC_ETHERTYPE_DATACAST || !lone_port) {

@@ -4,16 +4,8 @@
 #include <rte_mempool.h>
 #include <string.h>
 
-/* Kept in front of each data mbuf's bytes. */
-struct note {
-  uint16_t first;     /* data_off at arrival */
-  uint16_t published; /* data_off and data_len were set for sharing and stay so until the mbuf is free */
-};
-
-enum { CACHE = 256, HEADER_ROOM = RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(DC_PREFIX_MAX, 64), NOTE_ROOM = 8 };
-_Static_assert(sizeof(struct note) <= NOTE_ROOM && NOTE_ROOM % RTE_MBUF_PRIV_ALIGN == 0, "note fits the private area");
-
-static struct note *note_of(struct rte_mbuf *m) { return rte_mbuf_to_priv(m); }
+enum { CACHE = 256, HEADER_ROOM = RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(DC_PREFIX_MAX, 64) };
+_Static_assert(sizeof(struct packet_note) <= sizeof(((struct rte_mbuf *)NULL)->hash.usr), "a note fits");
 
 static void buf_ref(dc_buf *buf) { rte_mbuf_refcnt_update((struct rte_mbuf *)buf, 1); }
 
@@ -24,7 +16,7 @@ const struct dc_buf_ops packet_buf_ops = {.ref = buf_ref, .unref = buf_unref};
 static size_t pool_bytes(uint32_t n, uint32_t room)
 {
   struct rte_mempool_objsz sz;
-  rte_mempool_calc_obj_size((uint32_t)sizeof(struct rte_mbuf) + NOTE_ROOM + room, 0, &sz);
+  rte_mempool_calc_obj_size((uint32_t)sizeof(struct rte_mbuf) + room, 0, &sz);
   return (size_t)n * sz.total_size;
 }
 
@@ -39,7 +31,7 @@ size_t packet_pools_bytes(uint32_t data, uint32_t headers, uint32_t frame_bytes)
  * never touched. */
 static struct rte_mempool *pool_open(const char *name, uint32_t n, uint16_t room)
 {
-  return rte_pktmbuf_pool_create_by_ops(name, n, CACHE, NOTE_ROOM, room, SOCKET_ID_ANY, "stack");
+  return rte_pktmbuf_pool_create_by_ops(name, n, CACHE, 0, room, SOCKET_ID_ANY, "stack");
 }
 
 int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, uint32_t frame_bytes, struct fault *f)
@@ -64,8 +56,6 @@ void packet_pools_close(struct packet_pools *p)
   p->data = p->headers = NULL;
 }
 
-void packet_arrived(struct rte_mbuf *m) { *note_of(m) = (struct note){.first = m->data_off}; }
-
 static struct rte_mbuf *header_of(struct packet_pools *p, const struct dc_tx *tx)
 {
   struct rte_mbuf *h = rte_pktmbuf_alloc(p->headers);
@@ -85,13 +75,6 @@ static void show(struct rte_mbuf *m, uint32_t off, uint32_t len)
   m->pkt_len = len;
 }
 
-static struct rte_mbuf *build_in_place(struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
-{
-  show(m, at - tx->prefix_len, tx->prefix_len + tx->len);
-  memcpy(rte_pktmbuf_mtod(m, void *), tx->prefix, tx->prefix_len);
-  return m;
-}
-
 static struct rte_mbuf *build_linear(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
 {
   struct rte_mbuf *copy = rte_pktmbuf_alloc(p->data);
@@ -108,7 +91,7 @@ static struct rte_mbuf *build_linear(struct packet_pools *p, struct rte_mbuf *m,
 /* m as a second segment behind a header; its reference goes into the chain. */
 static struct rte_mbuf *build_chain(struct packet_pools *p, struct rte_mbuf *m, const struct dc_tx *tx, uint32_t at)
 {
-  struct note *note = note_of(m);
+  struct packet_note *note = packet_note(m);
   struct rte_mbuf *h = header_of(p, tx), *body = m;
   if (h == NULL)
     return NULL;
@@ -133,7 +116,7 @@ static struct rte_mbuf *build_chain(struct packet_pools *p, struct rte_mbuf *m, 
   return h;
 }
 
-struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear)
+struct rte_mbuf *packet_build_apart(struct packet_pools *p, const struct dc_tx *tx, bool linear)
 {
   struct rte_mbuf *m = (struct rte_mbuf *)tx->buf, *out;
   if (m == NULL || tx->len == 0) {
@@ -146,13 +129,7 @@ struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bo
       p->counters.bare++;
     return out;
   }
-  uint32_t at = note_of(m)->first + tx->off;
-  if (rte_mbuf_refcnt_read(m) == 1 && at >= tx->prefix_len) {
-    out = build_in_place(m, tx, at);
-    p->counters.in_place++;
-    p->counters.bytes_referenced += tx->len;
-    return out;
-  }
+  uint32_t at = packet_note(m)->first + tx->off;
   out = linear ? build_linear(p, m, tx, at) : build_chain(p, m, tx, at);
   if (out == NULL) {
     rte_pktmbuf_free_seg(m);

@@ -13,6 +13,7 @@
 #include <datacast/buf.h>
 #include <rte_mbuf.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "failure.h"
 
@@ -40,11 +41,39 @@ extern const struct dc_buf_ops packet_buf_ops;
 
 static inline dc_buf *packet_buf(struct rte_mbuf *m) { return (dc_buf *)m; }
 
+/* What is noted of a data mbuf, in a field of its first line that applications may use. */
+struct packet_note {
+  uint16_t first;     /* data_off at arrival */
+  uint16_t published; /* data_off and data_len were set for sharing and stay so until the mbuf is free */
+};
+
+static inline struct packet_note *packet_note(struct rte_mbuf *m) { return (struct packet_note *)(void *)&m->hash.usr; }
+
 /* Remember where the data of an mbuf that just arrived stands. */
-void packet_arrived(struct rte_mbuf *m) __attribute__((nonnull));
+static inline void packet_arrived(struct rte_mbuf *m) { *packet_note(m) = (struct packet_note){.first = m->data_off}; }
+
+/* What packet_build does with a frame that is not written in place. */
+struct rte_mbuf *packet_build_apart(struct packet_pools *p, const struct dc_tx *tx, bool linear)
+    __attribute__((nonnull));
 
 /* The mbuf to send for tx; takes over its reference to tx->buf. NULL (counted, reference released) when a pool is
  * empty. linear: in one segment. */
-struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx, bool linear) __attribute__((nonnull));
+static inline __attribute__((nonnull)) struct rte_mbuf *packet_build(struct packet_pools *p, const struct dc_tx *tx,
+                                                                     bool linear)
+{
+  struct rte_mbuf *m = (struct rte_mbuf *)tx->buf;
+  if (m == NULL || tx->len == 0 || rte_mbuf_refcnt_read(m) != 1)
+    return packet_build_apart(p, tx, linear);
+  uint32_t at = packet_note(m)->first + tx->off, len = tx->prefix_len + tx->len;
+  if (at < tx->prefix_len)
+    return packet_build_apart(p, tx, linear);
+  m->data_off = (uint16_t)(at - tx->prefix_len);
+  m->data_len = (uint16_t)len;
+  m->pkt_len = len;
+  memcpy(rte_pktmbuf_mtod(m, void *), tx->prefix, tx->prefix_len);
+  p->counters.in_place++;
+  p->counters.bytes_referenced += tx->len;
+  return m;
+}
 
 #endif

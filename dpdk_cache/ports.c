@@ -201,13 +201,14 @@ static void arrived(void *arg, struct rte_mbuf **in, unsigned n)
 {
   const struct arrival *a = arg;
   struct dpdk_port *p = a->port;
+  bool faults = p->faults.blackhole_rx || p->faults.corrupt > 0;
   struct dc_frame frame[PORT_BURST];
   unsigned kept = 0;
   for (unsigned i = 0; i < n; i++)
     rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
   for (unsigned i = 0; i < n; i++) {
     struct rte_mbuf *m = in[i];
-    if (!whole(p, m)) {
+    if ((faults || m->nb_segs > 1 || m->pkt_len > p->max_frame) && !whole(p, m)) {
       rte_pktmbuf_free(m);
       continue;
     }

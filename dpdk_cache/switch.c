@@ -2,6 +2,7 @@
 
 #include <rte_mempool.h>
 #include <rte_prefetch.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -79,28 +80,43 @@ static void hand_over(struct sw *s, unsigned to)
   h->n = 0;
 }
 
-static bool steer(void *arg, struct port *p, const struct dc_frame *frame, dc_time now)
+/* Worker 0's node hears what its switch can copy. */
+static void learn_copies(struct sw *s, struct member *m)
+{
+  uint16_t copies = s->workers[0].sw.members[m - s->members].copies;
+  if (m->copies == copies)
+    return;
+  m->copies = copies;
+  dc_node_set_copies(m->node.core, copies);
+}
+
+static unsigned steer(void *arg, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
 {
   struct sw *s = arg;
   struct member *m = (struct member *)p->node;
-  struct rte_mbuf *b = (struct rte_mbuf *)frame->buf;
-  int to = steering_of(frame, m->cfg->appliance, s->cfg->workers);
-  if (s->index > 0 && to != 0)
-    dpdk_port(p)->heard = now;
-  if (to == STEERING_ANY || to == (int)s->index) {
-    uint16_t copies = s->workers[0].sw.members[m - s->members].copies;
-    if (m->copies != copies) {
-      m->copies = copies;
-      dc_node_set_copies(m->node.core, copies);
+  bool appliance = m->cfg->appliance, heard = false;
+  unsigned kept = 0;
+  if (appliance)
+    learn_copies(s, m);
+  for (unsigned i = 0; i < n; i++) {
+    int to = steering_of(&frame[i], appliance, s->cfg->workers);
+    heard |= to != 0;
+    if (to == STEERING_ANY || to == (int)s->index) {
+      if (kept < i)
+        frame[kept] = frame[i];
+      kept++;
+      continue;
     }
-    return false;
+    struct rte_mbuf *b = (struct rte_mbuf *)frame[i].buf;
+    b->port = (uint16_t)(dpdk_port(p) - s->ports);
+    struct handover *h = &s->away[to];
+    h->m[h->n++] = b;
+    if (h->n == PORT_BURST)
+      hand_over(s, (unsigned)to);
   }
-  b->port = (uint16_t)(dpdk_port(p) - s->ports);
-  struct handover *h = &s->away[to];
-  h->m[h->n++] = b;
-  if (h->n == PORT_BURST)
-    hand_over(s, (unsigned)to);
-  return true;
+  if (s->index > 0 && heard)
+    atomic_store_explicit(&dpdk_port(p)->heard, now, memory_order_relaxed);
+  return kept;
 }
 
 void sw_hand_over(struct sw *s)
@@ -140,7 +156,7 @@ void sw_hear(struct sw *s)
   for (unsigned i = 0; i < s->nports; i++) {
     struct dpdk_port *p = &s->ports[i];
     for (unsigned w = 1; w < s->cfg->workers; w++) {
-      dc_time heard = s->workers[w].sw.ports[i].heard;
+      dc_time heard = atomic_load_explicit(&s->workers[w].sw.ports[i].heard, memory_order_relaxed);
       if (heard <= p->heard_told)
         continue;
       p->heard_told = heard;
@@ -149,19 +165,28 @@ void sw_hear(struct sw *s)
   }
 }
 
-/* A discovery frame of our controller, at a cache appliance: sent back, it says that the appliance is there. What it says of
+/* Discovery frames of our controller, at a cache appliance: sent back, they say that the appliance is there. What they say of
  * the switch holds until the next one. */
-static bool admit(void *arg, struct port *p, struct dc_frame *frame, dc_time now)
+static unsigned admit(void *arg, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)
 {
   struct member *m = (struct member *)p->node;
   struct discovery probe;
+  unsigned kept = 0;
   (void)arg;
-  if (!m->cfg->appliance || !discovery_read(frame->data, frame->len, &probe))
-    return true;
-  m->copies = probe.copies;
-  dc_node_set_copies(m->node.core, probe.copies);
-  port_send(dpdk_port(p), (struct rte_mbuf *)frame->buf, now);
-  return false;
+  if (!m->cfg->appliance)
+    return n;
+  for (unsigned i = 0; i < n; i++) {
+    if (discovery_read(frame[i].data, frame[i].len, &probe)) {
+      m->copies = probe.copies;
+      dc_node_set_copies(m->node.core, probe.copies);
+      port_send(dpdk_port(p), (struct rte_mbuf *)frame[i].buf, now);
+      continue;
+    }
+    if (kept < i)
+      frame[kept] = frame[i];
+    kept++;
+  }
+  return kept;
 }
 
 /* All but pools and members. */

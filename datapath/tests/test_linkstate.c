@@ -28,9 +28,9 @@ static void a_hello_that_was_forwarded_is_none(void)
   CHECK(hello_of(&b, DC_SEC, frame) > 0);
   CHECK(frame[12] == DC_ETHERTYPE_HELLO >> 8 && frame[13] == (DC_ETHERTYPE_HELLO & 0xff));
   frame[12] = DC_ETHERTYPE_DATACAST >> 8, frame[13] = DC_ETHERTYPE_DATACAST & 0xff;
-  CHECK(linkstate_frame(&a, DC_SEC, frame, sizeof frame) == LINK_TRAFFIC && a.received == 0 && a.refused == 0);
+  CHECK(!linkstate_hello(&a, DC_SEC, frame, sizeof frame) && a.received == 0 && a.refused == 0);
   frame[12] = DC_ETHERTYPE_HELLO >> 8, frame[13] = DC_ETHERTYPE_HELLO & 0xff;
-  CHECK(linkstate_frame(&a, DC_SEC, frame, sizeof frame) == LINK_HELLO && a.received == 1);
+  CHECK(linkstate_hello(&a, DC_SEC, frame, sizeof frame) && a.received == 1);
 }
 
 int main(void)

@@ -3,44 +3,53 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "datacast/bytes.h"
+
 #define GAP_MAX 1000000u /* us */
 
 _Static_assert(DC_CHILDREN_MAX <= UINT8_MAX + 1, "a hint names a child in a byte");
 _Static_assert(offsetof(struct dc_child, ret.port[7]) == 64, "a child with a segment of up to seven ports is one line");
 
 /* FNV-1a over what makes a segment. */
-static uint32_t segment_hash(const struct dc_segment *s)
+static uint32_t segment_hash(const struct dc_segment_view *s)
 {
   uint32_t h = (2166136261u ^ s->n ^ (s->local ? 0x100u : 0u)) * 16777619u;
   for (unsigned i = 0; i < s->n; i++)
-    h = (h ^ s->port[i]) * 16777619u;
+    h = (h ^ dc_get16(s->ports + 2 * i)) * 16777619u;
   return h;
 }
 
-/* Index of the child with this segment, or -1. */
-static int find(struct dc_children *c, const struct dc_segment *ret, uint32_t hash)
+static bool is(const struct dc_segment *a, const struct dc_segment_view *b)
 {
-  uint8_t *hint = &c->hint[(hash >> 16) % DC_CHILDREN_HINTS];
-  if (*hint < c->n && c->hash[*hint] == hash && dc_segment_equal(&dc_child_at(c, *hint)->ret, ret))
+  if (a->n != b->n || a->local != b->local)
+    return false;
+  for (unsigned i = 0; i < b->n; i++)
+    if (a->port[i] != dc_get16(b->ports + 2 * i))
+      return false;
+  return true;
+}
+
+/* Children mostly differ in their first or in their last port: no hash of all of it is made for one that was found before. */
+static uint8_t *hint_of(struct dc_children *c, const struct dc_segment_view *ret)
+{
+  unsigned ends = ret->n == 0 ? 0 : dc_get16(ret->ports) + 5u * dc_get16(ret->ports + 2 * (ret->n - 1u));
+  return &c->hint[(ends + ret->n) % DC_CHILDREN_HINTS];
+}
+
+int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment_view *ret,
+                    bool *replaced)
+{
+  uint8_t *hint = hint_of(c, ret);
+  *replaced = false;
+  if (*hint < c->n && is(&dc_child_at(c, *hint)->ret, ret))
     return *hint;
-  for (uint32_t i = 0; i < c->n; i++)
-    if (c->hash[i] == hash && dc_segment_equal(&dc_child_at(c, i)->ret, ret)) {
+  uint32_t hash = segment_hash(ret), i;
+  for (i = 0; i < c->n; i++)
+    if (c->hash[i] == hash && is(&dc_child_at(c, i)->ret, ret)) {
       *hint = (uint8_t)i;
       return (int)i;
     }
-  return -1;
-}
 
-int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
-                    bool *replaced)
-{
-  uint32_t hash = segment_hash(ret);
-  int at = find(c, ret, hash);
-  *replaced = false;
-  if (at >= 0)
-    return at;
-
-  uint32_t i = c->n;
   if (c->n < max) {
     c->n++;
   } else {
@@ -52,9 +61,10 @@ int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time st
       return -1;
     *replaced = true;
   }
+  *hint = (uint8_t)i;
   c->hash[i] = hash;
   memset(dc_child_at(c, i), 0, sizeof(struct dc_child));
-  dc_child_at(c, i)->ret = *ret;
+  dc_segment_read(ret, &dc_child_at(c, i)->ret);
   dc_child_at(c, i)->heard = now;
   return (int)i;
 }

@@ -7,6 +7,7 @@
 
 #include "datacast/route.h"
 #include "datacast/time.h"
+#include "segment.h"
 
 /* Ethernet and up to four labels: what is built once for a child. Longer ones are written each time. */
 enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
@@ -25,14 +26,14 @@ struct dc_child {
   struct dc_segment ret;                  /* all of it that is mostly used stands in one cache line */
 } __attribute__((aligned(64)));
 
-enum { DC_CHILDREN_HINTS = 12, DC_CHILDREN_NEAR = 4, DC_CHILDREN_FAR = DC_CHILDREN_MAX - DC_CHILDREN_NEAR };
+enum { DC_CHILDREN_HINTS = 16, DC_CHILDREN_NEAR = 4, DC_CHILDREN_FAR = DC_CHILDREN_MAX - DC_CHILDREN_NEAR };
 
 /* Most trees have few children. Where there are many trees, what finds their pages is in no cache of the processor either; so
  * the first children lie close together, and the others apart. */
 struct dc_children {
   struct dc_child *far; /* the caller's, DC_CHILDREN_FAR of them: from number DC_CHILDREN_NEAR on */
   uint32_t n;
-  uint8_t hint[DC_CHILDREN_HINTS]; /* who was found last among those whose hashes fall there: one comparison mostly */
+  uint8_t hint[DC_CHILDREN_HINTS]; /* who was found last among those whose ports fall there: one comparison mostly */
   uint8_t slowest;                 /* who has asked for least, with all below it; */
   uint8_t slowest_due;             /* interests to send on until that is looked up anew */
   uint32_t hash[DC_CHILDREN_MAX];  /* apart from the rest: a look-up reads these only */
@@ -47,7 +48,7 @@ static inline struct dc_child *dc_child_at(const struct dc_children *c, uint32_t
 /* Index of the child with this segment, added when it is new (dc_child_heard follows). When `max` (at most
  * DC_CHILDREN_MAX) are there already, one not heard of for `stale` gives way and *replaced is set: the caller forgets
  * what waits under its index. -1: full. */
-int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment *ret,
+int dc_children_add(struct dc_children *c, unsigned max, dc_time now, dc_time stale, const struct dc_segment_view *ret,
                     bool *replaced) __attribute__((nonnull));
 
 /* The addresses of a port have changed: fronts are built anew. */

@@ -63,20 +63,22 @@ static void count_tx(struct dc_node *node, const struct dc_tx *tx, bool data, ui
 
 /* The first port of a segment: this node's own, or at an appliance the switch's; this host itself when there is none. */
 static uint16_t first_port(const struct dc_segment *seg) { return seg->n == 0 ? DC_PORT_HOST : seg->port[0]; }
+static uint16_t first_seen(const struct dc_segment_view *v) { return v->n == 0 ? DC_PORT_HOST : dc_get16(v->ports); }
 
 /* Which port did the frame at hand come in by, in those terms? An appliance is not told. */
 static bool came_by(const struct work *w, uint16_t port) { return !w->node->cfg.lone_port && w->frame->port == port; }
 
-/* May a frame leave over this segment? Returns DC_DROP_NONE and the port, or the reason. */
-static enum dc_drop way_out(const struct dc_node *node, const struct dc_segment *seg, uint16_t *port)
+/* May a frame leave over a segment with this first port (of no port: DC_PORT_HOST)? Returns DC_DROP_NONE and the port here, or
+ * the reason. */
+static enum dc_drop way_out(const struct dc_node *node, uint16_t first, bool local, uint16_t *port)
 {
-  if (seg->n == 0) {
-    if (seg->local)
+  if (first == DC_PORT_HOST) {
+    if (local)
       return DC_DROP_ROUTE; /* to this very node */
     *port = DC_PORT_HOST;
     return node->cfg.endpoint ? DC_DROP_NONE : DC_DROP_NO_ENDPOINT;
   }
-  *port = node->cfg.lone_port ? 0 : seg->port[0];
+  *port = node->cfg.lone_port ? 0 : first;
   return *port < node->cfg.ports ? DC_DROP_NONE : DC_DROP_PORT;
 }
 
@@ -86,7 +88,7 @@ static uint16_t write_front(const struct dc_node *node, uint8_t *p, uint16_t por
   if (port == DC_PORT_HOST)
     return 0;
   const struct dc_port *out = &node->port[port];
-  return (uint16_t)dc_segment_write_from(p, seg, node->cfg.lone_port ? 0 : 1, out->neighbour, out->own);
+  return (uint16_t)dc_segment_write_from(p, seg, node->cfg.lone_port ? 0 : 1, out->addresses, out->addresses + 6);
 }
 
 /* A bitmap of one port: no copies. */
@@ -115,7 +117,7 @@ static void send_data(struct work *w, struct dc_child *child, uint32_t ports, bo
   const struct dc_node *node = w->node;
   const struct dc_segment *ret = &child->ret;
   uint16_t port;
-  if (way_out(node, ret, &port) != DC_DROP_NONE)
+  if (way_out(node, first_port(ret), ret->local, &port) != DC_DROP_NONE)
     return; /* was checked when the child came */
   struct dc_tx *tx = add_tx(w, buf, off, DC_HEADER_LEN + payload, port);
   if (local == ret->local) {
@@ -193,7 +195,7 @@ _Static_assert(DC_STOP_LEN >= sizeof(uint32_t), "way_of has four bytes at least"
 /* An interest at hand, its route taken apart. */
 struct asking {
   const struct dc_header *h;
-  struct dc_stop own;
+  struct dc_stop_view own;
   uint32_t rest_off; /* the stops after this node's own */
   uint16_t rest_len;
   uint16_t way, up; /* where it is sent on; `way` is made when it is needed: not for what is answered here */
@@ -247,14 +249,16 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, const struct 
     on.cache = dc_cache_code(room);
 
   struct dc_tx *tx = add_tx(w, w->frame->buf, a->rest_off, a->rest_len, a->up);
-  uint16_t front = write_front(w->node, tx->prefix, a->up, &a->own.fwd);
+  struct dc_segment fwd;
+  dc_segment_read(&a->own.fwd, &fwd);
+  uint16_t front = write_front(w->node, tx->prefix, a->up, &fwd);
   dc_header_write(tx->prefix + front, &on);
   tx->prefix_len = (uint16_t)(front + DC_HEADER_LEN);
   count_tx(w->node, tx, false, 0);
 }
 
 static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct dc_header *h,
-                             const struct dc_segment *ret, unsigned *child)
+                             const struct dc_segment_view *ret, unsigned *child)
 {
   bool replaced;
   int i = dc_children_add(tree->children, DC_CHILDREN_MAX, w->now, CHILD_STALE, ret, &replaced);
@@ -340,24 +344,24 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
   struct dc_node *node = w->node;
 
   /* The first stop is this node's own; the source's at least must follow. */
-  struct asking a; /* its segments are filled as far as they reach: nothing is cleared before */
+  struct asking a;
   a.h = h;
   if (h->length > DC_ROUTE_MAX || h->stops < 2 || h->stops > DC_STOPS_MAX)
     return DC_DROP_ROUTE;
-  size_t taken = dc_stop_parse(w->frame->data + at + DC_HEADER_LEN, h->length, &a.own);
+  size_t taken = dc_stop_look(w->frame->data + at + DC_HEADER_LEN, h->length, &a.own);
   if (taken == 0 || h->length - taken < (size_t)DC_STOP_LEN * (h->stops - 1u) || a.own.fwd.local != (h->stops > 2))
     return DC_DROP_ROUTE;
   a.rest_off = at + DC_HEADER_LEN + (uint32_t)taken;
   a.rest_len = (uint16_t)(h->length - taken);
 
-  uint16_t down;
-  enum dc_drop why = way_out(node, &a.own.fwd, &a.up);
+  uint16_t down, back = first_seen(&a.own.ret);
+  a.from = first_seen(&a.own.fwd);
+  enum dc_drop why = way_out(node, a.from, a.own.fwd.local, &a.up);
   if (why == DC_DROP_NONE)
-    why = way_out(node, &a.own.ret, &down);
+    why = way_out(node, back, a.own.ret.local, &down);
   if (why != DC_DROP_NONE)
     return why;
-  a.from = first_port(&a.own.fwd);
-  if (a.from != DC_PORT_HOST && (came_by(w, a.from) || a.from == first_port(&a.own.ret)))
+  if (a.from != DC_PORT_HOST && (came_by(w, a.from) || a.from == back))
     return DC_DROP_UTURN; /* the way to the source never leads back over the link to the child */
 
   struct dc_tree *tree = dc_node_tree(node, w->now, h->tree, w->frame->port);
@@ -512,6 +516,15 @@ static bool is_segment(const uint8_t *p)
   return label == DC_LABEL_LOCAL || (label >= DC_LABEL_ADJ && label <= DC_LABEL_ADJ + DC_PORT_MAX);
 }
 
+/* A data packet's header, as dc_header_parse takes it? */
+static bool is_data(const uint8_t *p, uint32_t len, uint32_t *payload)
+{
+  if (len < DC_HEADER_LEN || p[0] != (DC_VERSION << 4 | DC_TYPE_DATA) || dc_get32(p + DC_AT_STOPS) != 0)
+    return false;
+  *payload = dc_get16(p + DC_AT_LENGTH);
+  return *payload <= len - DC_HEADER_LEN && *payload <= DC_PAYLOAD_MAX;
+}
+
 /* Pop and send on. The frame is not this node's: what lies under the stack is looked at for the counters only. */
 static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
 {
@@ -528,13 +541,13 @@ static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
     return DC_DROP_UTURN; /* a stack cannot make a frame bounce over one link */
 
   struct dc_tx *tx = add_tx(w, f->buf, rest, f->len - rest, port);
-  dc_ether_write(tx->prefix, node->port[port].neighbour, node->port[port].own,
-                 bottom ? DC_ETHERTYPE_DATACAST : DC_ETHERTYPE_MPLS);
+  memcpy(tx->prefix, node->port[port].addresses, sizeof node->port[port].addresses);
+  dc_put16(tx->prefix + DC_ETHER_LEN - 2, bottom ? DC_ETHERTYPE_DATACAST : DC_ETHERTYPE_MPLS);
   tx->prefix_len = DC_ETHER_LEN;
 
-  struct dc_header h;
-  bool data = dc_header_parse(f->data + under, f->len - under, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA;
-  count_tx(node, tx, data, data ? h.length : 0);
+  uint32_t payload = 0;
+  bool data = is_data(f->data + under, f->len - under, &payload);
+  count_tx(node, tx, data, payload);
   node->count.forwarded++;
   return DC_DROP_NONE;
 }

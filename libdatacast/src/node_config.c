@@ -110,7 +110,7 @@ dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct 
   };
   dc_tree_lists_init(&node->trees);
   for (unsigned i = 0; i < cfg->ports; i++)
-    memset(node->port[i].neighbour, 0xff, sizeof node->port[i].neighbour);
+    memset(node->port[i].addresses, 0xff, 6);
   return node;
 }
 
@@ -119,10 +119,10 @@ void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t own[6], const 
   if (port >= node->cfg.ports)
     return;
   struct dc_port *p = &node->port[port];
-  if (memcmp(p->own, own, 6) == 0 && memcmp(p->neighbour, neighbour, 6) == 0)
+  if (memcmp(p->addresses, neighbour, 6) == 0 && memcmp(p->addresses + 6, own, 6) == 0)
     return;
-  memcpy(p->own, own, 6);
-  memcpy(p->neighbour, neighbour, 6);
+  memcpy(p->addresses, neighbour, 6);
+  memcpy(p->addresses + 6, own, 6);
   for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)
     dc_children_forget_fronts(t->children);
 }

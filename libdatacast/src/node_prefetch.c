@@ -44,6 +44,60 @@ static void fetch_port(const struct dc_node *node, uint16_t port)
     fetch(&node->port[port], sizeof node->port[0]);
 }
 
+/* A frame that is going to be handled, as far as it was looked at. */
+struct ahead {
+  const uint8_t *header; /* NULL: nothing of a tree is needed */
+  const struct dc_tree *tree;
+  uint32_t id, seq;
+};
+
+static void look(const struct dc_node *node, const struct dc_frame *frame, struct ahead *a)
+{
+  a->header = header_of(node, frame);
+  a->tree = NULL;
+  if (a->header != NULL) {
+    a->id = dc_get32(a->header + DC_AT_TREE);
+    a->seq = dc_get32(a->header + DC_AT_SEQ);
+  }
+}
+
+static void fetch_tree(const struct dc_node *node, struct ahead *a)
+{
+  a->tree = dc_tree_likely(&node->trees, a->id);
+  if (a->tree != NULL)
+    fetch(a->tree, DC_TREE_HOT);
+}
+
+static void fetch_slots(const struct dc_node *node, struct ahead *a)
+{
+  if (a->tree == NULL)
+    return;
+  if (a->tree->id != a->id)
+    a->tree = dc_tree_find(&node->trees, a->id);
+  if (a->tree == NULL)
+    return;
+  const struct dc_store *store = &a->tree->store;
+  fetch(&store->slot[a->seq & store->mask], 1);
+  if (store->oldest != DC_STORE_NONE)
+    fetch(&store->slot[store->oldest], 1);
+  dc_tree_prefetch_move(&node->trees, a->tree);
+  dc_waiting_prefetch(&a->tree->waiting, a->seq);
+  fetch(a->tree->children, 1);
+  fetch(dc_child_at(a->tree->children, 0), 1);
+  fetch(dc_child_at(a->tree->children, 1), 1);
+}
+
+/* What is answered from, and what gives way: who owns a buffer stands in its first line. */
+static void fetch_packets(const struct ahead *a)
+{
+  if (a->tree == NULL)
+    return;
+  const struct dc_store *store = &a->tree->store;
+  fetch(store->slot[a->seq & store->mask].buf, 1);
+  if (store->oldest != DC_STORE_NONE)
+    fetch(store->slot[store->oldest].buf, 1);
+}
+
 void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigned step)
 {
   if (step == 0) {
@@ -54,62 +108,60 @@ void dc_node_prefetch(const dc_node *node, const struct dc_frame *frame, unsigne
     fetch_port(node, frame->port);
     fetch_port(node, next_port(frame));
   }
-  const uint8_t *h = header_of(node, frame);
-  if (h == NULL)
+  struct ahead a;
+  look(node, frame, &a);
+  if (a.header == NULL)
     return;
-  uint32_t id = dc_get32(h + DC_AT_TREE), seq = dc_get32(h + DC_AT_SEQ);
   if (step == 1) {
-    dc_tree_prefetch(&node->trees, id);
-    return;
+    dc_tree_prefetch(&node->trees, a.id);
+  } else if (step == 2) {
+    fetch_tree(node, &a);
+  } else {
+    a.tree = dc_tree_find(&node->trees, a.id);
+    if (step == 3)
+      fetch_slots(node, &a);
+    else
+      fetch_packets(&a);
   }
-  if (step == 2) {
-    const struct dc_tree *likely = dc_tree_likely(&node->trees, id);
-    if (likely != NULL) {
-      fetch(likely, DC_TREE_HOT);
-    }
-    return;
-  }
-  const struct dc_tree *tree = dc_tree_find(&node->trees, id);
-  if (tree == NULL)
-    return;
-  const struct dc_store *store = &tree->store;
-  if (step == 4) { /* what is answered from, and what gives way: who owns a buffer stands in its first line */
-    fetch(store->slot[seq & store->mask].buf, 1);
-    if (store->oldest != DC_STORE_NONE)
-      fetch(store->slot[store->oldest].buf, 1);
-    return;
-  }
-  fetch(&store->slot[seq & store->mask], 1);
-  if (store->oldest != DC_STORE_NONE)
-    fetch(&store->slot[store->oldest], 1);
-  dc_tree_prefetch_move(&node->trees, tree);
-  dc_waiting_prefetch(&tree->waiting, seq);
-  fetch(tree->children, 1);
-  fetch(dc_child_at(tree->children, 0), 1);
-  fetch(dc_child_at(tree->children, 1), 1);
 }
 
 /* Frames between two steps of the same frame: as long as memory takes. What few trees touch is in the processor's caches, and
  * fetching it costs more than it brings. */
-enum { APART = 2, AHEAD = (DC_NODE_PREFETCH_STEPS - 1) * APART, FEW_TREES = 64 };
+enum { APART = 2, AHEAD = (DC_NODE_PREFETCH_STEPS - 1) * APART, FEW_TREES = 64, PLACES = 8 };
+_Static_assert(PLACES >= AHEAD && (PLACES & (PLACES - 1)) == 0, "who is fetched for has a place until it is handled");
+
+/* The steps of a burst's frames that come after `i` frames: each frame is looked at once. Node and ports are touched by all. */
+static void fetch_ahead(const struct dc_node *node, const struct dc_frame *frame, unsigned n, unsigned i,
+                        struct ahead ahead[PLACES])
+{
+  if (i < n) {
+    struct ahead *a = &ahead[i % PLACES];
+    look(node, &frame[i], a);
+    if (a->header != NULL)
+      dc_tree_prefetch(&node->trees, a->id);
+  }
+  unsigned second = i - APART, third = i - 2 * APART, fourth = i - 3 * APART; /* below 0: beyond n */
+  if (second < n && ahead[second % PLACES].header != NULL)
+    fetch_tree(node, &ahead[second % PLACES]);
+  if (third < n)
+    fetch_slots(node, &ahead[third % PLACES]);
+  if (fourth < n)
+    fetch_packets(&ahead[fourth % PLACES]);
+}
 
 unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
                               unsigned cap, unsigned *sent)
 {
   unsigned done = 0;
+  struct ahead ahead[PLACES] = {0};
   *sent = 0;
   if (node->trees.n <= FEW_TREES) {
     for (; done < n && cap - *sent >= DC_NODE_TX_MAX; done++)
       *sent += dc_node_handle(node, now, &frame[done], out + *sent, cap - *sent);
     return done;
   }
-  dc_node_prefetch(node, frame, 0);
   for (unsigned i = 0; done < n && cap - *sent >= DC_NODE_TX_MAX; i++) {
-    for (unsigned step = 1; step < DC_NODE_PREFETCH_STEPS; step++) {
-      unsigned behind = (step - 1) * APART;
-      if (i >= behind && i - behind < n)
-        dc_node_prefetch(node, &frame[i - behind], step);
-    }
+    fetch_ahead(node, frame, n, i, ahead);
     if (i >= AHEAD) {
       *sent += dc_node_handle(node, now, &frame[done], out + *sent, cap - *sent);
       done++;

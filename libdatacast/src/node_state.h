@@ -5,9 +5,9 @@
 #include "node_tree.h"
 
 struct dc_port {
-  uint8_t own[6], neighbour[6];
+  uint8_t addresses[DC_ETHER_LEN - 2]; /* the neighbour's and the port's own, as they stand in a frame */
   struct dc_port_counters count;
-};
+} __attribute__((aligned(64)));
 
 struct dc_node {
   struct dc_node_cfg cfg;

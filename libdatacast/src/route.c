@@ -8,23 +8,21 @@
 _Static_assert(DC_PREFIX_MAX == DC_ETHER_LEN + DC_LABEL_LEN * (DC_SEG_MAX + 1) + DC_HEADER_LEN,
                "a prefix holds Ethernet, the deepest stack and the header");
 
-static bool read_ports(const uint8_t *p, struct dc_segment *seg)
-{
-  for (unsigned i = 0; i < seg->n; i++) {
-    seg->port[i] = dc_get16(p + 2 * i);
-    if (seg->port[i] > DC_PORT_MAX)
-      return false;
-  }
-  return true;
-}
-
 static void write_ports(uint8_t *p, const struct dc_segment *seg)
 {
   for (unsigned i = 0; i < seg->n; i++)
     dc_put16(p + 2 * i, seg->port[i]);
 }
 
-size_t dc_stop_parse(const uint8_t *p, size_t len, struct dc_stop *s)
+static bool are_ports(const uint8_t *p, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (dc_get16(p + 2 * i) > DC_PORT_MAX)
+      return false;
+  return true;
+}
+
+size_t dc_stop_look(const uint8_t *p, size_t len, struct dc_stop_view *s)
 {
   if (len < DC_STOP_LEN)
     return 0;
@@ -36,12 +34,30 @@ size_t dc_stop_parse(const uint8_t *p, size_t len, struct dc_stop *s)
   s->fwd.local = (p[0] & DC_STOP_FWD_LOCAL) != 0;
   s->ret.n = p[1];
   s->fwd.n = p[2];
+  s->ret.ports = p + DC_STOP_LEN;
+  s->fwd.ports = s->ret.ports + 2u * s->ret.n;
 
   size_t bytes = DC_STOP_LEN + 2u * s->ret.n + 2u * s->fwd.n;
-  if (len < bytes)
-    return 0;
-  if (!read_ports(p + DC_STOP_LEN, &s->ret) || !read_ports(p + DC_STOP_LEN + 2u * s->ret.n, &s->fwd))
-    return 0;
+  return len < bytes || !are_ports(s->ret.ports, (unsigned)s->ret.n + s->fwd.n) ? 0 : bytes;
+}
+
+void dc_segment_read(const struct dc_segment_view *v, struct dc_segment *seg)
+{
+  seg->n = v->n;
+  seg->local = v->local;
+  for (unsigned i = 0; i < v->n; i++)
+    seg->port[i] = dc_get16(v->ports + 2 * i);
+}
+
+size_t dc_stop_parse(const uint8_t *p, size_t len, struct dc_stop *s)
+{
+  struct dc_stop_view v;
+  size_t bytes = dc_stop_look(p, len, &v);
+  if (bytes > 0) {
+    s->store = v.store;
+    dc_segment_read(&v.ret, &s->ret);
+    dc_segment_read(&v.fwd, &s->fwd);
+  }
   return bytes;
 }
 

@@ -1,8 +1,24 @@
-/* Ethernet and stack of a segment, from any of its ports on. */
+/* Segments as they stand in a frame, and as Ethernet and stack from any of their ports on. */
 #ifndef DATACAST_SEGMENT_H
 #define DATACAST_SEGMENT_H
 
 #include "datacast/route.h"
+
+/* A segment where it stands in a route: what is looked at and left is never copied. */
+struct dc_segment_view {
+  uint8_t n;
+  bool local;
+  const uint8_t *ports; /* 2 bytes each */
+};
+
+struct dc_stop_view {
+  bool store;
+  struct dc_segment_view ret, fwd;
+};
+
+/* As dc_stop_parse: what that refuses, this does. */
+size_t dc_stop_look(const uint8_t *p, size_t len, struct dc_stop_view *s) __attribute__((nonnull));
+void dc_segment_read(const struct dc_segment_view *v, struct dc_segment *seg) __attribute__((nonnull));
 
 /* As dc_segment_write, but ports from index `from` on get labels: 1 where the sender has the ports itself, 0 at an
  * appliance, whose switch takes the first port off the stack too. */

@@ -5,16 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "datacast/bytes.h"
+
 #include "waiting.h"
 
 static struct dc_child far[DC_CHILDREN_FAR];
 static struct dc_children c = {.far = far};
 static bool replaced;
 
+static int add_way(unsigned max, dc_time now, const struct dc_segment *way)
+{
+  uint8_t ports[2 * DC_SEG_MAX];
+  for (unsigned i = 0; i < way->n; i++)
+    dc_put16(ports + 2 * i, way->port[i]);
+  struct dc_segment_view seen = {.n = way->n, .local = way->local, .ports = ports};
+  return dc_children_add(&c, max, now, DC_SEC, &seen, &replaced);
+}
+
 static int add(uint16_t port, dc_time now)
 {
   struct dc_segment way = {.local = true, .n = 1, .port = {port}};
-  return dc_children_add(&c, 3, now, DC_SEC, &way, &replaced);
+  return add_way(3, now, &way);
 }
 
 static void each_way_is_one_child(void)
@@ -44,21 +55,24 @@ static void who_is_silent_for_longest_gives_way_but_not_too_soon(void)
   assert(add(3, 109 + DC_SEC) == -1 && add(3, 110 + DC_SEC) == 0 && replaced);
   struct dc_segment way = {.n = 0};
   c.n = 0;
-  assert(dc_children_add(&c, 0, 5 * DC_SEC, DC_SEC, &way, &replaced) == -1);
+  assert(add_way(0, 5 * DC_SEC, &way) == -1);
 }
 
-/* More of them than there are hints: they take each other's, and are found all the same. */
-static void every_child_is_found_among_many(void)
+/* More of them than there are hints: they take each other's, and are found all the same. Those that differ in a port that no
+ * hint looks at have one hint for all. */
+static void every_child_is_found_among_many(uint8_t ports, uint8_t differ_in)
 {
   enum { MANY = 100 };
-  struct dc_segment way = {.local = true, .n = 2};
+  struct dc_segment way = {.local = true, .n = ports};
   c.n = 0;
   for (unsigned turn = 0; turn < 3; turn++)
     for (uint16_t i = 0; i < MANY; i++) {
-      way.port[1] = (uint16_t)(turn < 2 ? i : i / 2 * 13 % MANY);
-      assert(dc_children_add(&c, MANY, 0, DC_SEC, &way, &replaced) == way.port[1]);
+      way.port[differ_in] = (uint16_t)(turn < 2 ? i : i / 2 * 13 % MANY);
+      assert(add_way(MANY, 0, &way) == way.port[differ_in]);
     }
   assert(c.n == MANY);
+  way.local = false;
+  assert(add_way(MANY, 0, &way) == -1); /* it ends elsewhere: another one */
 }
 
 static void the_time_between_interests_is_smoothed(void)
@@ -91,7 +105,8 @@ int main(void)
   each_way_is_one_child();
   a_table_that_is_used_again_is_empty();
   who_is_silent_for_longest_gives_way_but_not_too_soon();
-  every_child_is_found_among_many();
+  every_child_is_found_among_many(2, 1);
+  every_child_is_found_among_many(3, 1);
   the_time_between_interests_is_smoothed();
   the_last_epoch_is_followed_by_one();
   puts("children ok");
