@@ -99,6 +99,28 @@ def test_send_to_a_set_and_without_watching() -> None:
     assert watched[0] == 0 and "done" in watched[1]
 
 
+def test_what_send_is_told_stands_in_the_group() -> None:
+    digest = "ab" * 32
+    told = ["--weight", "3", "--background", "--most", "40mbit", "--deadline", "600", "--label", "team=vision"]
+
+    async def scenario():
+        async with service([20_000.0]) as (it, url):
+            order = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2", "--no-watch", "--json"]
+            sent = await datacast(*order, *told, "--size", "3MB", "--sha256", digest.upper(), url=url)
+            odd = await datacast(*order, "--sha256", digest[:-1], url=url)
+            other = await datacast(*order, "--size", "2MB", url=url)
+            ended = [await it.end(json.loads(group[1])) for group in (sent, other)]
+            return sent, odd, ended
+
+    sent, odd, ended = run(scenario())
+    group = json.loads(sent[1])
+    assert sent[0] == 0 and ended[0]["id"] == group["id"]
+    assert (group["weight"], group["priority"], group["most_bps"]) == (3, "background", 40_000_000)
+    assert (group["deadline_s"], group["labels"], group["sha256"]) == (600, {"team": "vision"}, digest)
+    assert odd[0] == 2 and "64 hexadecimal digits" in odd[2]
+    assert ended[1]["state"] == "failed" and "3000000" in json.dumps(ended[1]["error"])
+
+
 def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> None:
     async def scenario():
         async with service([20_000.0]) as (it, url):
