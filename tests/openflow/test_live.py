@@ -17,7 +17,7 @@ import pytest
 from authority import Authority
 
 from datacast.controller.openflow import rules
-from datacast.controller.openflow.roles import LEASE_TABLE
+from datacast.controller.openflow.roles import LEASE, LEASE_TABLE
 from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
@@ -56,6 +56,8 @@ class WireSwitch:
         self.mods = 0
         """Of rules that stay."""
         self.leases: set[int] = set()
+        self.looks = 0
+        """How often its rules were read."""
         self.errors: list[bytes] = []
         self.closed = threading.Event()
         self.connected_s = time.monotonic()
@@ -126,6 +128,7 @@ class WireSwitch:
             if what == PORT_DESC:
                 answer = b"".join(self.port(n) for n in range(1, self.ports + 1))
             elif what == FLOW:
+                self.looks += 1
                 answer = b"".join(struct.pack("!HBxIIHHHH4xQQQHH4x", 56, 0, 0, 0, 1, 0, 0, 0, cookie, 5, 500, 1, 4)
                                   for cookie in sorted(self.cookies | self.leases))
             else:
@@ -269,6 +272,21 @@ def test_links_down_and_up_reach_the_fabric_manager_in_their_order(service: Swit
     wait_for("the reports", lambda: len(manager.of("link")) >= 10)
     told = [(m["node"], m["port"], m["up"]) for m in manager.of("link")]
     assert told == [("s0", 1, i % 2 == 1) for i in range(10)]
+
+
+def test_what_ports_do_while_another_controller_leads_is_known_to_the_next(
+    service: Switches, manager: FabricManager
+) -> None:
+    another = LEASE << 32 | 1
+    switch = WireSwitch(service.openflow_address, 1, ports=5, cookies={another})
+    wait_for("a look for leases", lambda: switch.looks)
+    switch.port_status(2, down=True)
+    wait_for("another look", lambda seen=switch.looks: switch.looks > seen + 1)
+    assert not service.switch("s0")["connected"] and not manager.of("register")
+    switch.cookies.discard(another)
+    wait_for("the registration", lambda: manager.of("register"))
+    ports = {port["port"]: port["up"] for port in manager.of("register")[0]["ports"]}
+    assert ports == {0: True, 1: False, 2: True, 3: True}
 
 
 def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switches, manager: FabricManager) -> None:
