@@ -15,6 +15,8 @@ import httpx
 import pytest
 from commands import command
 
+from datacast.core.errors import DatacastError
+from datacast.services import enrolment
 from datacast.services.authority import Authority, Identity, describe
 from datacast.services.enrolment import Enrolment
 from datacast.services.problems import Problem
@@ -130,15 +132,27 @@ def test_a_token_expires(door, tmp_path: Path) -> None:
 
 
 def test_tokens_end_by_the_clock_that_they_were_made_by(site: Path) -> None:
-    enrolment = Enrolment(Authority.open(site / "authority"), lambda identity, certificate: b"")
-    token = enrolment.admit(Identity.parse("agent/00"), now=100, seconds=60)
-    assert [str(one) for one in enrolment.waits(159)] == ["agent/00"] and not enrolment.waits(160)
+    door = Enrolment(Authority.open(site / "authority"), lambda identity, certificate: b"")
+    token = door.admit(Identity.parse("agent/00"), now=100, seconds=60)
+    assert [str(one) for one in door.waits(159)] == ["agent/00"] and not door.waits(160)
     for now, code in ((160, "expired"), (1e9, "expired")):
         with pytest.raises(Problem) as refused:
-            enrolment.join(token.rpartition("-")[2], _request("ec:prime256v1"), now)
+            door.join(token.rpartition("-")[2], _request("ec:prime256v1"), now)
         assert refused.value.code == code
-    identity, _, _ = enrolment.join(token.rpartition("-")[2], _request("ec:prime256v1"), 159)
+    identity, _, _ = door.join(token.rpartition("-")[2], _request("ec:prime256v1"), 159)
     assert str(identity) == "agent/00"
+
+
+def test_no_more_tokens_are_out_than_a_look_at_all_of_them_may_cost(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enrolment, "ADMISSIONS_MAX", 2)
+    door = Enrolment(Authority.open(site / "authority"), lambda identity, certificate: b"")
+    for host in ("00", "01"):
+        door.admit(Identity.parse(f"agent/{host}"), now=100, seconds=60)
+    with pytest.raises(DatacastError, match="2 tokens are out, that is the most"):
+        door.admit(Identity.parse("agent/10"), now=100, seconds=60)
+    assert [str(one) for one in door.waits(101)] == ["agent/00", "agent/01"]
 
 
 def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path: Path) -> None:
