@@ -18,12 +18,13 @@ from lab import lab
 
 ADOPT = Adopt(size=10**9, file={}, payload=1000, per_block=10, rest=[])
 SIZE = 30_000_000
+MANY = [f"h{n}" for n in range(256)]
 
 
 def record(name: str, lease: str, left: float = 100.0, **changes) -> Record:
     progress = Progress(size=10**9, rate_bps=round(8e9 / left), adopt=ADOPT)
     known = Record(
-        id=name, spec=GroupSpec(source="a", source_path="/f", receivers=["b"]), state="running", epoch=1, told_epoch=1,
+        id=name, spec=GroupSpec(source="a", source_path="/f", receivers=MANY), state="running", epoch=1, told_epoch=1,
         owner="w", lease=lease, progress=progress,
     )  # fmt: skip
     return replace(known, **changes)
@@ -69,6 +70,25 @@ def test_a_worker_that_comes_gets_groups_until_both_have_as_many() -> None:
     assert world.moved == ["g7", "g6", "g5", "g4"], "those that go on for longest, and no further"
 
 
+def test_workers_that_differ_by_some_receivers_stay_as_they_are() -> None:
+    few = GroupSpec(source="a", source_path="/f", receivers=MANY[:5])
+    world = World([record(f"g{n}", "one", spec=few) for n in range(20)])
+    world.come("one")
+    world.come("two")
+    world.pass_by(60)
+    assert world.moved == [], "a hundred receivers cost nothing that anybody would notice"
+
+
+def test_a_group_that_would_make_the_other_the_fuller_one_stays() -> None:
+    large = GroupSpec(source="a", source_path="/f", receivers=[f"r{n}" for n in range(2000)])
+    small = GroupSpec(source="a", source_path="/f", receivers=["b"])
+    world = World([record("large", "one", left=900.0, spec=large), record("small", "one", spec=small)])
+    world.come("one")
+    world.come("two")
+    world.pass_by(60)
+    assert world.moved == ["small"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -99,6 +119,8 @@ def test_nothing_moves_while_groups_wait_for_a_worker() -> None:
 def test_groups_that_move_go_on_and_reach_everybody(monkeypatch) -> None:
     monkeypatch.setattr(module, "LEFT_S", 0.5)
     monkeypatch.setattr(module, "CALM_S", 0.1)
+    monkeypatch.setattr(module, "LOOK_S", 0.1)
+    monkeypatch.setattr(module, "GAIN", 4)
 
     async def scenario():
         async with lab(star(6), rates=[1000.0]) as it:
