@@ -16,7 +16,7 @@ from datacast.core.errors import DatacastError, UsageError
 from datacast.core.quantities import parse_rate
 from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.nursery import Nursery, adopt
-from datacast.services.priority import PRIORITY_MAX, go_realtime
+from datacast.services.priority import PRIORITY_MAX, below, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
 from datacast.services.store import open_store
 
@@ -257,8 +257,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="PRIORITY",
-        help="run at real-time priority 1 to 99 (SCHED_RR), and its workers, too: links that fail are "
-        "then answered within milliseconds on a busy machine, too; 0: no (default)",
+        help="run at real-time priority 1 to 99 (SCHED_RR), and its workers at the one below (never 0): links that "
+        "fail are then answered within milliseconds on a busy machine, too; 0: no (default)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
     args = config_file.parse_args(parser, argv)
@@ -316,7 +316,7 @@ async def run(args: argparse.Namespace) -> None:
             )
         workers = tls.Security(tls.Identity(args.tls_ca, args.master_cert, args.master_key, "master")).options
     if args.realtime:
-        workers = [*workers, "--realtime", str(args.realtime)]
+        workers = [*workers, "--realtime", str(below(args.realtime))]
     graph = load_topology(args.topology)
     manager = FabricManager(
         graph,

@@ -29,8 +29,9 @@ STARTED_S = 1.0
 """Real-time priority comes after the start: a program that loads would hold a processor longer than a link may rest."""
 FRAMES = "frames "
 """So begin the names of an agent's threads that have its data path (host_agent/shard.c)."""
-DATA_PATH, CONTROL = 2, 1
-"""Real-time priorities: switches and agents first, then fabric manager and masters (docs/priorities.md)."""
+DATA_PATH, CONTROL = 3, 2
+"""Real-time priorities: switches and agents first, then fabric manager and controller; workers are one below
+(docs/priorities.md)."""
 
 
 def may_be_realtime() -> bool:

@@ -29,6 +29,12 @@ def go_realtime(priority: int) -> None:
         raise PriorityError(f"real-time priority {priority}: {error.strerror}; {REMEDY}", what=str(priority)) from error
 
 
+def below(priority: int) -> int:
+    """Of processes that compute for one of this priority: SCHED_RR lets one that never waits run for 100 ms before the
+    next of its own priority, and what everybody asks would wait for that."""
+    return max(1, priority - 1) if priority else 0
+
+
 def as_the_process() -> None:
     """The calling thread gets the process's own priority: threads begin as ordinary ones, also where everybody waits
     for what they do. Where that is not allowed it stays as it is."""

@@ -1,0 +1,44 @@
+"""Fabric manager and controller go before the workers, which may have seconds of trees to compute."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from datacast.lab.processes import may_be_realtime
+from datacast.services.priority import below
+
+
+def test_a_worker_is_one_below_as_far_as_there_is_one() -> None:
+    assert [below(priority) for priority in (0, 1, 2, 99)] == [0, 1, 1, 98]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() == 0 and not may_be_realtime(), reason="the kernel allows no real-time priority here")
+def test_the_workers_of_a_fabric_manager_stand_below_it(tmp_path: Path) -> None:
+    manager = subprocess.Popen(
+        [
+            sys.executable, "-m", "datacast.fabric_manager.main", "--topology", "bcube:4,1", "--workers", "1",
+            "--realtime", "3", "--store", str(tmp_path / "s"), "--http", "127.0.0.1:0", "--signalling", "127.0.0.1:0",
+        ],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert manager.stdout and manager.stdout.readline()
+        children, end = Path(f"/proc/{manager.pid}/task/{manager.pid}/children"), time.monotonic() + 60
+        found: set[int] = set()
+        # The process that forks workers is none, and is let go when there are enough.
+        while 2 not in found and time.monotonic() < end:
+            found = {os.sched_getparam(int(pid)).sched_priority for pid in children.read_text().split()}
+            time.sleep(0.05)
+        assert found == {2}
+        assert os.sched_getparam(manager.pid).sched_priority == 3
+    finally:
+        manager.send_signal(signal.SIGTERM)
+        manager.wait(60)
