@@ -138,7 +138,7 @@ def to_json(record: Record) -> dict[str, Any]:
     }
 
 
-class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
+class GroupSummary(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A group as it is now, without its per-receiver and per-tree figures."""
 
     id: str
@@ -170,7 +170,7 @@ class GroupChange(GroupSummary, frozen=True, kw_only=True, tag_field="type", tag
     """Which event it is, of its fabric manager."""
 
 
-class AllGroups(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="groups"):
+class AllGroups(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", tag="groups"):
     event: str
     groups: list[GroupSummary]
 

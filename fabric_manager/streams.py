@@ -31,7 +31,9 @@ async def lines(subscription: Subscription[Any], ended: Callable[[], None]) -> A
         yield b'{"type":"hello"}\n'
         while True:
             try:
-                event = await asyncio.wait_for(subscription.queue.get(), PING_S)
+                # Not wait_for: its task would cost news of a link two more turns of a busy loop.
+                async with asyncio.timeout(PING_S):
+                    event = await subscription.queue.get()
             except TimeoutError:
                 event = Ping()
             if event is None:

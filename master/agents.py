@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from datacast.services.tls import PLAIN, Security
+from datacast.services.turns import Turns
 
 from .answers import A
 from .events import AnyEvent
@@ -30,16 +31,18 @@ KEEP_S = 20.0
 LOOK_S = 1.0
 PING_S = 2.0
 CONNECT_S = 5.0
+READ_MAX = 16
+"""Connections that are read in one turn of the loop."""
 
 
 class _Shared:
     """One connection, and the groups that use it."""
 
-    def __init__(self, name: str, address: str, security: Security) -> None:
+    def __init__(self, name: str, address: str, security: Security, turns: Turns) -> None:
         self.name, self.address = name, address
         self.users: dict[str, Line] = {}
         self.used, self.pinged = time.monotonic(), 0.0
-        self.connection = Connection(address, self._event, self._closed, name=name, security=security)
+        self.connection = Connection(address, self._event, self._closed, name=name, security=security, turns=turns)
         self.opening = asyncio.create_task(self.connection.connect(CONNECT_S))
         self.opening.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever waits gets it
 
@@ -70,6 +73,7 @@ class Agents:
 
     def __init__(self, security: Security = PLAIN) -> None:
         self._security = security
+        self._reads = Turns(READ_MAX)
         self._shared: dict[tuple[str, str], _Shared] = {}
 
     async def connected(self, name: str, address: str) -> _Shared:
@@ -77,7 +81,7 @@ class Agents:
         key = name, address
         there = self._shared.get(key)
         if there is None or not there.good:
-            there = self._shared[key] = _Shared(name, address, self._security)
+            there = self._shared[key] = _Shared(name, address, self._security, self._reads)
         await asyncio.shield(there.opening)  # others wait for it as well
         there.used = time.monotonic()
         return there

@@ -23,7 +23,7 @@ Row = tuple[Count, Count]
 ROWS_MAX, RUNS_MAX = 4096, 64
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """Of one member; `ok` false: it refuses, and `code` and `error` say why."""
 
     ok: bool = False
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.error or self.code or "refused"
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """An object that cannot be had."""
 
     code: str = "bad_answer"
@@ -64,7 +64,7 @@ class StatAnswer(Answer, frozen=True):
         return {key: value for key, value in told.items() if value is not None}
 
 
-class TreeCounts(msgspec.Struct, frozen=True):
+class TreeCounts(msgspec.Struct, frozen=True, gc=False):
     """What a member counts of a tree, since it was opened: one that receives, and (the second half) its root."""
 
     seq: Count

@@ -209,7 +209,9 @@ class Crew:
         timeout: float = REQUEST_S,
     ) -> Results[A]:
         """As `_ask`, and the answers read."""
-        return (await self._ask(op, members, body, parts, timeout)).read()
+        said = await self._ask(op, members, body, parts, timeout)
+        await self.view.answers.next()
+        return said.read()
 
     async def _ask(
         self, op: Op[B, P, A], members: list[Member], body: B | None, parts: Mapping[str, P] | None, timeout: float

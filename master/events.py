@@ -9,7 +9,7 @@ from datacast.services import framing
 from .answers import Count
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="event"):
+class Event(msgspec.Struct, frozen=True, gc=False, tag_field="event"):
     group: str
     n: str
     """The member."""

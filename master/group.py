@@ -158,11 +158,15 @@ class Group:
             case orders.Cancel():
                 self.cancel("cancelled on request")
             case orders.Rates(rates=rates):
-                self._tasks.spawn(self._bounds.take(rates))
+                self._tasks.spawn(self._take_bounds(rates))
             case orders.Offers(pieces=pieces) if self._fetching:
                 self._fetching.offered(pieces)
             case orders.Join() | orders.Leave() | orders.Members():
                 self._inbox.put_nowait(message)
+
+    async def _take_bounds(self, rates: dict[str, int | None]) -> None:
+        await self.transfer.view.steps.next()  # all groups may hear of their shares at once
+        await self._bounds.take(rates)
 
     async def run(self) -> str:
         t = self.transfer
@@ -362,6 +366,7 @@ class Group:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.feeding.tick_s(self._look_s)):
                     await wake.wait()
+            await self.transfer.view.steps.next()
         poll.cancel()
         with contextlib.suppress(GroupError, TimeoutError):
             async with asyncio.timeout(LAST_S):

@@ -15,7 +15,7 @@ from datacast.services.ranges import Rows
 from .answers import A, Answer, FetchAnswer, Reader, StatAnswer, StatusAnswer
 
 
-class Form(msgspec.Struct, frozen=True, omit_defaults=True):
+class Form(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What all members of a request are told (`all`), or one of them (`b`)."""
 
 

@@ -17,6 +17,7 @@ import msgspec
 from datacast.core.errors import DatacastError
 from datacast.services import framing
 from datacast.services.tls import PLAIN, Security, explain
+from datacast.services.turns import Turns
 
 from . import events
 from .answers import A, Reader, Results
@@ -33,7 +34,7 @@ TURNS = 64
 CHUNK = 1 << 16
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True, gc=False):
     """Of a message, what says what it is. Members' answers are read by who asked."""
 
     type: str
@@ -101,7 +102,7 @@ class SignallingError(DatacastError):
     """A member cannot be reached, or what it says cannot be understood."""
 
 
-class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
+class Branch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The tree of members inside a request: name, address, own part, children."""
 
     n: str
@@ -121,7 +122,7 @@ def tree_message(
     return Branch(root, addresses[root], parts.get(root) if parts else None, below)
 
 
-class _Request(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="request"):
+class _Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="request"):
     id: int
     op: str
     group: str
@@ -144,10 +145,12 @@ class Connection:
         name: str,
         security: Security = PLAIN,
         epoch: int = 0,
+        turns: Turns | None = None,
     ) -> None:
-        """`epoch`: of the master that asks; agents refuse an earlier one's requests."""
+        """`epoch`: of the master that asks; agents refuse an earlier one's requests. `turns`: of many connections, of
+        which a few are read at once."""
         self.address, self.name, self._security = address, name, security
-        self._epoch = epoch
+        self._epoch, self._turns = epoch, turns
         self._on_event, self._on_close = on_event, on_close
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
@@ -184,7 +187,10 @@ class Connection:
         try:
             decoder = framing.Cutter(_read)
             while not reader.at_eof():
-                for message in decoder.feed(await reader.read(CHUNK)):
+                chunk = await reader.read(CHUNK)
+                if self._turns is not None:
+                    await self._turns.next()
+                for message in decoder.feed(chunk):
                     self._take(message)
                     del message  # or an idle connection would keep the status of a whole group
             decoder.end()

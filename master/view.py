@@ -26,6 +26,8 @@ RETRY_S = 0.1
 RETRY_MAX_S = 0.4
 REGISTER_S, LOOK_S = 3.0, 0.1
 """Agents come to a fabric manager that has just begun to lead within that; so often is looked for them."""
+SMALL = 8
+"""Pieces of a tenth of a millisecond, in one turn: together as long as one of the others."""
 
 
 class View:
@@ -47,6 +49,8 @@ class View:
         self.mends, self.looks, self.reports = Turns(), Turns(), Turns()
         """Of groups that mend their trees, of those that are looked at, and of what is told of them: these do not wait
         for each other. (Behind the looks of hundreds of groups a report of all would take a minute.)"""
+        self.answers, self.steps = Turns(SMALL), Turns(SMALL)
+        """Of members to orders, and of groups that go on because something has come."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[Change], None]) -> Watch:

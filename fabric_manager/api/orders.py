@@ -13,7 +13,7 @@ from . import GroupSpec
 from .reports import Adopt, Reaction
 
 
-class ToWorker(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class ToWorker(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type"):
     pass
 
 

@@ -24,14 +24,14 @@ TreeState = Literal["running", "idle", "spent", "lost"]
 ReportState = Literal["starting", "running", "done", "partial", "failed", "cancelled"]
 
 
-class GroupFailure(msgspec.Struct, frozen=True, kw_only=True):
+class GroupFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why a group or a receiver of it has failed; `code` for machines."""
 
     code: Annotated[str, Meta(max_length=64)]
     message: Annotated[str, Meta(max_length=8192)]
 
 
-class ReceiverFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReceiverFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """How a receiver is doing; `finish_s` from the source's first data packet."""
 
     state: ReceiverState = "waiting"
@@ -58,7 +58,7 @@ class ReceiverFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """What its agent says of each tree; told when the group has ended."""
 
 
-class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
+class TreeFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A tree of a group: its arcs, and what the source sends over it."""
 
     state: TreeState = "idle"
@@ -84,7 +84,7 @@ class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
     retransmissions: Count = 0
 
 
-class Adopt(msgspec.Struct, frozen=True, kw_only=True):
+class Adopt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What another master needs to go on with a group."""
 
     size: Count
@@ -97,7 +97,7 @@ class Adopt(msgspec.Struct, frozen=True, kw_only=True):
     first_ns: int | None = None
 
 
-class Reaction(msgspec.Struct, kw_only=True):
+class Reaction(msgspec.Struct, kw_only=True, gc=False):
     """What a master did about links or cache appliances that failed or came back, or about other receivers. Trees are
     told by id, times are Unix nanoseconds."""
 
@@ -133,19 +133,19 @@ class Reaction(msgspec.Struct, kw_only=True):
     """By member: routes over which nothing had come yet."""
 
 
-class TreesInShort(msgspec.Struct, frozen=True, kw_only=True):
+class TreesInShort(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     count: int
     depth: int
     links: list[int]
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class Planned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     planned_bps: int
     bound_bps: int
     """What its own links could bring it."""
 
 
-class GroupReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GroupReport(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a group has come to. `start_s` counts from the request to the source's first data packet (None: that was
     another master's), `finish_s` from that to the last receiver that is done."""
 
@@ -175,7 +175,7 @@ class GroupReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """With what each tree began."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a group's masters have told of it."""
 
     size: Count | None = None
@@ -199,7 +199,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class MasterReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MasterReport(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A master's word on its group. `progress` holds the receivers and trees that have changed since the report before,
     or, when `whole`, all of them."""
 
@@ -213,7 +213,7 @@ class MasterReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 reader: msgspec.json.Decoder[MasterReport] = msgspec.json.Decoder(MasterReport)
 
 
-class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReportAnswer(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """To a report: the group's state, or why the report was not taken."""
 
     state: str = ""

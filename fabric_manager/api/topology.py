@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+class NodeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How a node is."""
 
     name: str
@@ -42,7 +42,7 @@ class NodeChange(NodeState, frozen=True, kw_only=True, tag_field="type", tag="no
     """Which event it is, of its fabric manager."""
 
 
-class LinkChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="link"):
+class LinkChange(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", tag="link"):
     version: int
     event: str = ""
     u: str
@@ -63,7 +63,7 @@ class TopologyNode(NodeState, frozen=True, kw_only=True):
     attributes: dict[str, Any] = {}
 
 
-class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TopologyLink(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     u: str
     v: str
     u_port: int
@@ -75,7 +75,7 @@ class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """By the node that sends, where they differ."""
 
 
-class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+class Wiring(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     version: int
     spec: str | None
     defaults: dict[str, Any]
@@ -88,7 +88,7 @@ class Topology(Wiring, frozen=True, kw_only=True, tag_field="type", tag="topolog
     links: list[TopologyLink]
 
 
-class CarriedTree(msgspec.Struct, frozen=True, kw_only=True):
+class CarriedTree(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A group's tree on a link, and which way it goes."""
 
     parent: str = msgspec.field(name="from")

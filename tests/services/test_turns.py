@@ -1,4 +1,4 @@
-"""Pieces of long work, one in each turn of the loop (services/turns.py)."""
+"""Pieces of long work, a few in each turn of the loop (services/turns.py)."""
 
 from __future__ import annotations
 
@@ -41,3 +41,38 @@ def test_who_is_cancelled_while_it_waits_holds_nobody_up():
         return done
 
     assert asyncio.run(run()) == ["a", "d"]
+
+
+def test_a_turn_has_so_many_pieces_and_no_more():
+    async def run() -> list[int]:
+        turns, done, seen = Turns(3), list[int](), list[int]()
+
+        async def piece(number: int) -> None:
+            await turns.next()
+            done.append(number)
+
+        work = [asyncio.create_task(piece(number)) for number in range(8)]
+        while not all(one.done() for one in work):
+            await asyncio.sleep(0)
+            seen.append(len(done))
+        return sorted(set(seen) - {0})
+
+    assert asyncio.run(run()) == [3, 6, 8]
+
+
+def test_who_comes_later_does_not_pass_those_who_wait():
+    async def run() -> list[str]:
+        lane, done = Turns(2), list[str]()
+
+        async def piece(name: str) -> None:
+            await lane.next()
+            done.append(name)
+            if name == "a":
+                work.append(asyncio.create_task(piece("later")))
+
+        work = [asyncio.create_task(piece(name)) for name in "abcd"]
+        await asyncio.gather(*work)
+        await work[-1]
+        return done
+
+    assert asyncio.run(run()) == ["a", "b", "c", "d", "later"]
