@@ -120,7 +120,10 @@ static void flush(struct port *port, dc_time now)
     const struct dc_tx *tx = next(p, 0, &run);
     p->extra.calls++;
     int sent = p->nif->ops->send(p->nif, tx, run);
-    if (sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM) {
+    if (sent == -ENOBUFS && p->backlog.first.n == 0) { /* a full queue is a loss for all who send there alike */
+      p->extra.queue_full++;
+      drop_first(p, 1);
+    } else if (sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM) {
       p->extra.retries++;
       if (sent == -ENOBUFS && backlog_refused(&p->backlog)) {
         p->extra.errors++;

@@ -1,8 +1,9 @@
 /* A port on a netif, with a bounded queue of frames to send.
  *
  * Frames gather in the queue during a round and leave with few system calls at its end, hellos and interests first. When the
- * kernel takes no more (EAGAIN: socket full; ENOBUFS: the queueing discipline dropped the frame), what is left waits here and is
- * tried again, so a short burst of our own is no loss; a full queue drops the newest. */
+ * kernel takes no more (EAGAIN: socket full), what is left waits here and is tried again, so a short burst of our own is no loss;
+ * a full queue drops the newest. What the queueing discipline has no place for (ENOBUFS) is lost, but for hellos and interests:
+ * who tried again would always find the next free place, and others that send there, such as a kernel's TCP, would lose all. */
 #ifndef DATAPATH_NETPORT_H
 #define DATAPATH_NETPORT_H
 
