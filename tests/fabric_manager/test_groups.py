@@ -214,3 +214,20 @@ def test_how_long_a_group_took_to_start_is_counted_from_when_its_request_arrived
 
     record = run(scenario())
     assert record["state"] == "done" and record["report"]["start_s"] >= 5.0, record["report"]
+
+
+def test_who_may_not_join_a_group_that_runs_is_told_why() -> None:
+    async def refused(it, group, host):
+        with pytest.raises(Problem) as problem:
+            await it.client.add_receiver(group["id"], host)
+        return problem.value.status, problem.value.code
+
+    async def scenario():
+        async with lab(star(5), rates=[300.0]) as it:
+            it.world.sizes["/srv/file"] = 3_000_000
+            order = {"source": "h0", "receivers": ["h1", "h2"], "source_path": "/srv/file"}
+            parts = await it.client.create_group({**order, "shards": {"h1": ["0-999"]}})
+            whole = await it.client.create_group(order)
+            return [await refused(it, parts, "h3"), await refused(it, whole, "h0"), await refused(it, whole, "h9")]
+
+    assert run(scenario()) == [(409, "has_shards"), (422, "source_among_receivers"), (422, "unknown_host")]

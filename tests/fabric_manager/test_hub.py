@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
+import pytest
 from msgspec.structs import replace
 
+from datacast.fabric_manager import streams
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.hub import QUEUE_MAX, Hub
 
@@ -34,3 +39,21 @@ def test_events_that_were_missed_are_there_for_a_while() -> None:
     assert hub.since(hub.last) == []
     assert hub.since(begin) is None, "too long ago"
     assert Hub().since(late) is None and hub.since("x") is None and hub.since(f"{begin[:-1]}99999") is None
+
+
+def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PING_S", 0.05)
+    hub, ended = Hub(), []
+
+    async def scenario() -> list[str]:
+        subscription = hub.subscribe(lambda event: True)
+        read = streams.lines(subscription, lambda: ended.append(True))
+        heard = [await anext(read), await anext(read)]
+        hub.publish(change(7))
+        heard.append(await anext(read))
+        subscription.close()
+        heard += [line async for line in read]
+        return [json.loads(line)["type"] for line in heard]
+
+    kinds = asyncio.run(scenario())
+    assert kinds == ["hello", "ping", "link"] and ended == [True]
