@@ -299,12 +299,13 @@ static void regrow(struct state *s, dc_time took)
   s->most = clamp(s, s->most + (cubic > reno ? cubic : reno));
 }
 
-/* What the path holds, for receivers; beside those who answer losses its queues too, or credits and not losses would say what each gets. */
-static void tell(struct state *s, dc_time took)
+/* What the path holds, for receivers. Beside those who answer losses its queues too, or credits and not losses would say what each gets;
+ * but not within STEP of a loss, in which who shares a link with groups that begin is told his share. */
+static void tell(struct state *s, dc_time now, dc_time took)
 {
   uint64_t r = s->limit != 0 && s->limit < s->base ? s->limit : s->base, n = held(s, r, s->trip) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->base), took) / 4 * 5;
-  if (s->most < s->p.rate_max && !divided(s) && queued > n + s->p.credits)
+  if (s->most < s->p.rate_max && now - s->cut > STEP && !divided(s) && queued > n + s->p.credits)
     n = queued - s->p.credits;
   uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
   if (most > s->next)
@@ -330,7 +331,7 @@ static void end_round(struct state *s, dc_time now)
     s->probe = 1;
   }
   regrow(s, took > 0 ? took : 1);
-  tell(s, took);
+  tell(s, now, took);
   s->begun = now;
   s->round = s->sent;
   s->round_front = s->front;
