@@ -372,8 +372,9 @@ class Paces:
         return bool(caps)
 
     def _part(self, slow: Seen, since: Look, now: float) -> float:
-        """Of their plan that the others will get when the source's patience with this one is over."""
-        return self._rate(slow, since, now) / slow.planned if slow.planned > 0 else 1.0
+        """Of their plan that the others will get when the source's patience with this one is over. `slow` is of those
+        who have a plan (`_done`)."""
+        return self._rate(slow, since, now) / slow.planned
 
     def _parts(self, name: str, since: Look) -> dict[str, float]:
         """By which neighbours it got since then what it got."""
