@@ -18,6 +18,8 @@ TREES, SETS, WAYS = 128, 128, 4
 """p4src/shared/sizes.p4."""
 GIVES_WAY_S = 0.1
 """An interest that has waited for so long gives its place to another."""
+IDLE_S = 10.0
+"""And a tree of which nobody asked."""
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +58,17 @@ def test_an_answer_from_the_store_leaves_over_the_longest_way_it_can(node: P4Pla
 
 
 def test_children_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None:
-    before = drops(node).get("children", 0)
-    for i in range(c.P4_CHILDREN_MAX + 8):
-        node.wires[LEFT].send(child(2, 7, [LEFT, 100 + i]))
-    assert list(gather(node.wires, 1, 0.1)) == [SOURCE]
-    wait_for("those without room", lambda: drops(node).get("children", 0) == before + 8)
-    node.wires[SOURCE].send(arriving(2, 7, some(300)))
+    for tree in range(10, 30):  # a busy machine may look away for so long that one that waits is sent on once more
+        before = drops(node).get("children", 0)
+        for i in range(c.P4_CHILDREN_MAX + 8):
+            node.wires[LEFT].send(child(tree, 7, [LEFT, 100 + i]))
+        onwards = gather(node.wires, 1, 0.1)
+        wait_for("those without room", lambda before=before: drops(node).get("children", 0) == before + 8)
+        onwards.setdefault(SOURCE, []).extend(gather(node.wires, 0, 0.02).get(SOURCE, []))
+        if len(onwards[SOURCE]) == 1:
+            break
+    assert [len(frames) for frames in onwards.values()] == [1]
+    node.wires[SOURCE].send(arriving(tree, 7, some(300)))
     came = gather(node.wires, c.P4_CHILDREN_MAX, 0.1)
     labels = sorted(int.from_bytes(frame[14:17], "big") >> 4 for frame in came[LEFT])
     assert list(came) == [LEFT] and labels == [adj(100 + i) for i in range(c.P4_CHILDREN_MAX)]
@@ -92,15 +99,18 @@ def test_interests_beyond_the_room_of_a_set_are_refused_and_counted(node: P4Plan
 
 
 def test_trees_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None:
-    before = drops(node).get("trees", 0)
     asked = 2 * TREES
-    came = 0
-    for tree in range(1000, 1000 + asked):
-        node.wires[LEFT].send(interest(tree, 0, LEFT))
-        if tree % 32 == 31:
-            came += len(gather(node.wires, 32, 0.02, 0.2).get(SOURCE, ()))
-    came += len(gather(node.wires, 0, 0.1).get(SOURCE, ()))
-    wait_for("all to be looked at", lambda: came + drops(node).get("trees", 0) - before == asked)
+    for first in range(1000, 6000, 1000):  # as above
+        before, began, came = drops(node).get("trees", 0), time.monotonic(), 0
+        for tree in range(first, first + asked):
+            node.wires[LEFT].send(interest(tree, 0, LEFT))
+            if tree % 32 == 31:
+                came += len(gather(node.wires, 32, 0.02, 0.2).get(SOURCE, ()))
+        came += len(gather(node.wires, 0, 0.1).get(SOURCE, ()))
+        wait_for("all to be looked at", lambda: came + drops(node).get("trees", 0) - before == asked)  # noqa: B023
+        if time.monotonic() - began < IDLE_S:
+            break
+        gather(node.wires, 0, IDLE_S)
     assert TREES * 3 // 4 <= came <= TREES
-    node.wires[LEFT].send(interest(1000, 1, LEFT))
-    assert gather(node.wires, 1, 0.05)[SOURCE][0][12:] == onward(1000, 1)[12:], "a tree that is there is served"
+    node.wires[LEFT].send(interest(first, 1, LEFT))
+    assert gather(node.wires, 1, 0.05)[SOURCE][0][12:] == onward(first, 1)[12:], "a tree that is there is served"
