@@ -67,7 +67,7 @@ static bool is_first(const struct dc_tx *tx)
                             : goes_first(tx->buf->data + tx->off, tx->len, NULL, 0);
 }
 
-unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *lost)
+unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *full, uint64_t *lost)
 {
   struct dc_tx tx[NETIF_BURST];
   struct dc_buf shown[NETIF_BURST];
@@ -82,7 +82,7 @@ unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, u
     if (sent == -EAGAIN || sent == -ENOMEM || (sent == -ENOBUFS && is_first(&tx[0])))
       break;
     if (sent < 0) {
-      ++*lost;
+      ++*(sent == -ENOBUFS ? full : lost);
       sent = 1;
     }
     rte_pktmbuf_free_bulk(m + gone, (unsigned)sent);

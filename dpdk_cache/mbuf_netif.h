@@ -18,7 +18,9 @@ struct mbuf_netif_rx {
 
 /* Hand over some `budget` frames. Returns how many there were. */
 unsigned mbuf_netif_receive(struct netif *n, const struct mbuf_netif_rx *rx, unsigned budget) __attribute__((nonnull));
-/* Send frames in their order. Returns how many are gone; they were freed. *lost: of these, what the way did not take. */
-unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *lost) __attribute__((nonnull));
+/* Send frames in their order. Returns how many are gone; they were freed. Of these, *full grows by data for which the way's queue had
+ * no place, *lost by what the way does not take at all. */
+unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *full, uint64_t *lost)
+    __attribute__((nonnull));
 
 #endif

@@ -246,7 +246,7 @@ static unsigned transmit(struct dpdk_port *p, struct rte_mbuf **m, unsigned n)
   p->counters.bursts++;
   if (p->nif == NULL)
     return rte_eth_tx_burst(p->dev, p->queue, m, (uint16_t)n);
-  return mbuf_netif_send(p->nif, m, n, &p->counters.lost);
+  return mbuf_netif_send(p->nif, m, n, &p->counters.tx_full, &p->counters.lost);
 }
 
 /* Does it go before data? */

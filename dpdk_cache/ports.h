@@ -21,7 +21,7 @@ struct port_faults {               /* test means: what issue 6 asks of a link */
 };
 
 struct port_sw_counters { /* beside the node's own */
-  uint64_t tx_full;       /* the device took no more, and the backlog is full: dropped */
+  uint64_t tx_full;       /* dropped: the device took no more, and the backlog is full; or a kernel's queue was */
   uint64_t waited;        /* frames that went into the backlog */
   uint64_t oversized;     /* arrived or to be sent longer than the MTU: dropped */
   uint64_t segments;      /* arrived in more than one segment and could not be joined */

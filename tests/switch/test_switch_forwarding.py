@@ -95,7 +95,7 @@ def test_a_burst_arrives_whole_and_in_order(rig3: Rig) -> None:
 
 
 def test_a_slow_link_costs_frames_but_stops_nothing(rig3: Rig) -> None:
-    """Behind a shaped port the ring fills up: what does not fit is counted, other ports go on, what fits arrives."""
+    """Behind a shaped port the queue fills up: what does not fit is counted, other ports go on, what fits arrives."""
     config = rig3.config(ring_frames=64)
     rig3.ns.command("tc", "qdisc", "add", "dev", rig3.ifaces[1], "root", "handle", "1:", "tbf", "rate", "10mbit",
                     "burst", "20k", "limit", "200k")
@@ -111,8 +111,8 @@ def test_a_slow_link_costs_frames_but_stops_nothing(rig3: Rig) -> None:
     got = rig3.wires[2].receive()
     assert got is not None and got.endswith(b"other" * 100), "a full port must not hold up another one"
     taken = sent - process.counters()["drop"]["tx_full"]
-    assert taken >= 64
-    # Nothing waits in the ring for ever: all that the driver took leaves without any further traffic.
+    assert taken >= 20, "as many as 200 KB are"
+    # All that the port took leaves without any further traffic.
     for i in range(taken):
         assert rig3.wires[1].receive() is not None, f"frame {i} of {taken}: {process.counters()}"
     assert rig3.wires[1].silent()
