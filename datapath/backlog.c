@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "datacast/wire.h"
+#include "datapath/bufpool.h"
 
 enum { REFUSALS_MAX = 400 };
 
@@ -32,6 +33,13 @@ bool goes_first(const uint8_t *p, uint32_t len, const uint8_t *rest, uint32_t re
     (void)dc_label_read(p + at, &bottom);
     at += DC_LABEL_LEN;
   }
+}
+
+bool tx_goes_first(const struct dc_tx *tx)
+{
+  const uint8_t *rest = tx->buf == NULL ? NULL : tx->buf->data + tx->off;
+  return tx->prefix_len > 0 ? goes_first(tx->prefix, tx->prefix_len, rest, tx->len)
+                            : rest != NULL && goes_first(rest, tx->len, NULL, 0);
 }
 
 int backlog_put(struct backlog *b, bool first)

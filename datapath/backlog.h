@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "datacast/buf.h"
+
 enum {
   BACKLOG_DATA = 512,
   BACKLOG_FIRST = 128, /* frames; powers of two */
@@ -29,6 +31,8 @@ static inline bool backlog_empty(const struct backlog *b) { return backlog_n(b) 
 /* Does a frame go before data? It is `p`, Ethernet header and all, and then `rest` (NULL: there is none), cut between labels. What
  * cannot be told goes with data. */
 bool goes_first(const uint8_t *p, uint32_t len, const uint8_t *rest, uint32_t rest_len) __attribute__((nonnull(1)));
+
+bool tx_goes_first(const struct dc_tx *tx) __attribute__((nonnull));
 
 /* The place for one more frame; -1: there is no room. */
 int backlog_put(struct backlog *b, bool first) __attribute__((nonnull));

@@ -165,19 +165,12 @@ static void put(struct dc_tx *to, const struct dc_tx *tx)
   memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
 }
 
-static bool is_first(const struct dc_tx *tx)
-{
-  const uint8_t *rest = tx->buf == NULL ? NULL : tx->buf->data + tx->off;
-  return tx->prefix_len > 0 ? goes_first(tx->prefix, tx->prefix_len, rest, tx->len)
-                            : rest != NULL && goes_first(rest, tx->len, NULL, 0);
-}
-
 static void push(struct port *port, const struct dc_tx *tx, dc_time now)
 {
   struct netport *p = of(port);
   if (!fits(p, tx))
     return;
-  bool first = is_first(tx);
+  bool first = tx_goes_first(tx);
   int place = backlog_put(&p->backlog, first);
   if (place < 0 && !p->blocked) {
     flush(port, now);

@@ -60,13 +60,6 @@ static bool show(struct rte_mbuf *m, struct dc_tx *tx, struct dc_buf *shown)
   return true;
 }
 
-/* Data that the queueing discipline has no place for is lost, as everybody's there (datapath/netport.h). */
-static bool is_first(const struct dc_tx *tx)
-{
-  return tx->prefix_len > 0 ? goes_first(tx->prefix, tx->prefix_len, tx->buf->data + tx->off, tx->len)
-                            : goes_first(tx->buf->data + tx->off, tx->len, NULL, 0);
-}
-
 unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, uint64_t *full, uint64_t *lost)
 {
   struct dc_tx tx[NETIF_BURST];
@@ -79,7 +72,8 @@ unsigned mbuf_netif_send(struct netif *n, struct rte_mbuf **m, unsigned count, u
     int sent = k == 0 ? -EMSGSIZE : n->ops->send(n, tx, k);
     if (sent == -EINTR)
       continue;
-    if (sent == -EAGAIN || sent == -ENOMEM || (sent == -ENOBUFS && is_first(&tx[0])))
+    /* Data that the queueing discipline has no place for is lost, as everybody's there (datapath/netport.h). */
+    if (sent == -EAGAIN || sent == -ENOMEM || (sent == -ENOBUFS && tx_goes_first(&tx[0])))
       break;
     if (sent < 0) {
       ++*(sent == -ENOBUFS ? full : lost);
