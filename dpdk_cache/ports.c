@@ -154,10 +154,8 @@ static uint32_t payload_at(const uint8_t *p, uint32_t len)
     return 0;
   for (; !bottom && at + DC_LABEL_LEN <= len; at += DC_LABEL_LEN)
     (void)dc_label_read(p + at, &bottom);
-  struct dc_header h;
-  return bottom && dc_header_parse(p + at, len - at, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA && h.length > 0
-             ? at + DC_HEADER_LEN
-             : 0;
+  uint32_t payload;
+  return bottom && dc_is_data(p + at, len - at, &payload) && payload > 0 ? at + DC_HEADER_LEN : 0;
 }
 
 static void corrupt(struct dpdk_port *p, struct rte_mbuf *m)

@@ -8,7 +8,10 @@ static void header(const uint8_t *p, size_t len)
 {
   struct dc_header h;
   uint8_t again[DC_HEADER_LEN];
-  if (dc_header_parse(p, len, &h) != DC_DROP_NONE)
+  uint32_t payload;
+  bool parsed = dc_header_parse(p, len, &h) == DC_DROP_NONE;
+  MUST(dc_is_data(p, len, &payload) == (parsed && h.type == DC_TYPE_DATA));
+  if (!parsed)
     return;
   MUST(h.length <= len - DC_HEADER_LEN);
   dc_header_write(again, &h);

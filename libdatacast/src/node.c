@@ -516,15 +516,6 @@ static bool is_segment(const uint8_t *p)
   return label == DC_LABEL_LOCAL || (label >= DC_LABEL_ADJ && label <= DC_LABEL_ADJ + DC_PORT_MAX);
 }
 
-/* A data packet's header, as dc_header_parse takes it? */
-static bool is_data(const uint8_t *p, uint32_t len, uint32_t *payload)
-{
-  if (len < DC_HEADER_LEN || p[0] != (DC_VERSION << 4 | DC_TYPE_DATA) || dc_get32(p + DC_AT_STOPS) != 0)
-    return false;
-  *payload = dc_get16(p + DC_AT_LENGTH);
-  return *payload <= len - DC_HEADER_LEN && *payload <= DC_PAYLOAD_MAX;
-}
-
 /* Pop and send on. The frame is not this node's: what lies under the stack is looked at for the counters only. */
 static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
 {
@@ -546,7 +537,7 @@ static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
   tx->prefix_len = DC_ETHER_LEN;
 
   uint32_t payload = 0;
-  bool data = is_data(f->data + under, f->len - under, &payload);
+  bool data = dc_is_data(f->data + under, f->len - under, &payload);
   count_tx(node, tx, data, payload);
   node->count.forwarded++;
   return DC_DROP_NONE;

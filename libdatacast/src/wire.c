@@ -71,6 +71,14 @@ enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h)
   return DC_DROP_NONE;
 }
 
+bool dc_is_data(const uint8_t *p, size_t len, uint32_t *payload)
+{
+  if (len < DC_HEADER_LEN || p[0] != (DC_VERSION << 4 | DC_TYPE_DATA) || dc_get32(p + DC_AT_STOPS) != 0)
+    return false;
+  *payload = dc_get16(p + DC_AT_LENGTH);
+  return *payload <= len - DC_HEADER_LEN && *payload <= DC_PAYLOAD_MAX;
+}
+
 void dc_header_write(uint8_t *p, const struct dc_header *h)
 {
   p[0] = (uint8_t)(DC_VERSION << 4 | (h->type & 0x0fu));

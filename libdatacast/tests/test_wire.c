@@ -236,6 +236,26 @@ static void a_header_needs_what_its_length_says(void)
   assert(dc_header_parse(p, sizeof p, &h) == DC_DROP_OVERSIZED);
 }
 
+/* Every value of every byte, one and two of them changed, whole, too short and longer than a packet may be: as dc_header_parse says. */
+static void counted_as_data_is_what_is_parsed_as_data(void)
+{
+  static uint8_t p[DC_HEADER_LEN + UINT16_MAX];
+  unsigned taken = 0;
+  for (unsigned at = 0; at < DC_HEADER_LEN * DC_HEADER_LEN; at++)
+    for (unsigned value = 0; value < 256; value++)
+      for (size_t len = 0; len <= sizeof p; len += len < DC_HEADER_LEN + 2 ? 1 : sizeof p - DC_HEADER_LEN - 2) {
+        struct dc_header h;
+        uint32_t payload = 0;
+        write_payload(p, 1, 2, 0, 2);
+        p[at / DC_HEADER_LEN] ^= 1;
+        p[at % DC_HEADER_LEN] = (uint8_t)value;
+        bool data = dc_header_parse(p, len, &h) == DC_DROP_NONE && h.type == DC_TYPE_DATA;
+        assert(dc_is_data(p, len, &payload) == data && (!data || payload == h.length));
+        taken += data;
+      }
+  assert(taken > 10000);
+}
+
 static void cache_codes(void)
 {
   static const uint64_t exact[] = {8 << 10, 32 << 10, 128 << 10, 512 << 10, 2048 << 10, 4352, UINT64_C(31) << 23};
@@ -403,6 +423,7 @@ int main(int argc, char **argv)
   golden_frames(argc > 1 ? argv[1] : "tests/golden/frames.txt");
   every_drop_has_a_name_of_its_own();
   a_header_needs_what_its_length_says();
+  counted_as_data_is_what_is_parsed_as_data();
   cache_codes();
   lag_codes();
   paths();

@@ -73,6 +73,9 @@ const char *dc_drop_name(enum dc_drop why);
  * guaranteed to follow within len. */
 enum dc_drop dc_header_parse(const uint8_t *p, size_t len, struct dc_header *h) __attribute__((nonnull));
 
+/* Would it be a data packet's, and with how much payload? For who only counts: a third of the instructions. */
+bool dc_is_data(const uint8_t *p, size_t len, uint32_t *payload) __attribute__((nonnull));
+
 /* Write DC_HEADER_LEN bytes. */
 void dc_header_write(uint8_t *p, const struct dc_header *h) __attribute__((nonnull));
 
