@@ -74,7 +74,8 @@ static unsigned take_hellos(struct engine *e, struct port *p, struct dc_frame *f
   for (unsigned i = 0; i < n; i++) {
     unsigned type = type_of(&frame[i]);
     traffic |= type == DC_ETHERTYPE_DATACAST || type == DC_ETHERTYPE_MPLS;
-    if (type == DC_ETHERTYPE_HELLO && linkstate_hello(&p->link, now, frame[i].data, frame[i].len)) {
+    if (type == DC_ETHERTYPE_HELLO &&
+        linkstate_hello(&p->link, now, frame[i].data + DC_ETHER_LEN, frame[i].len - DC_ETHER_LEN)) {
       e->hello_at = 0; /* it may want an answer */
       e->buf->unref(frame[i].buf);
       continue;

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "datacast/bytes.h"
-
 static bool failed(const struct linkstate *l)
 {
   return l->watched && (l->hello.link == DC_LINK_SILENT || l->hello.link == DC_LINK_UNHEARD ||
@@ -26,12 +24,12 @@ void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool wa
 
 bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
 {
-  struct dc_header h;
-  if (!l->watched || len < DC_ETHER_LEN || dc_get16(p + DC_ETHER_LEN - 2) != DC_ETHERTYPE_HELLO)
+  if (!l->watched)
     return false;
-  enum dc_drop why = dc_header_parse(p + DC_ETHER_LEN, len - DC_ETHER_LEN, &h);
+  struct dc_header h;
+  enum dc_drop why = dc_header_parse(p, len, &h);
   if (why == DC_DROP_NONE)
-    why = dc_hello_handle(&l->hello, now, &h, p + DC_ETHER_LEN + DC_HEADER_LEN);
+    why = dc_hello_handle(&l->hello, now, &h, p + DC_HEADER_LEN);
   if (why == DC_DROP_NONE)
     l->received++;
   else

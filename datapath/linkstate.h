@@ -1,7 +1,7 @@
 /* One data port's link as its owner sees it: carrier and hellos together.
  *
  * The link is up while there is carrier and the hellos (datacast/hello.h) did not fail. A neighbour that never says
- * hello leaves carrier alone to decide. Whole Ethernet frames in and out; no clock and no socket here. */
+ * hello leaves carrier alone to decide. No clock and no socket here. */
 #ifndef DATAPATH_LINKSTATE_H
 #define DATAPATH_LINKSTATE_H
 
@@ -22,7 +22,7 @@ struct linkstate {
 void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
     __attribute__((nonnull));
 
-/* A frame arrived. True: it is a hello, taken, and for nobody else. */
+/* A frame arrived under DC_ETHERTYPE_HELLO: what follows its Ethernet header. False: hellos are not looked at here. */
 bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len) __attribute__((nonnull));
 /* Frames that are none arrived. */
 void linkstate_heard(struct linkstate *l, dc_time now) __attribute__((nonnull));
