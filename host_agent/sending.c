@@ -244,15 +244,6 @@ static bool send_batch(struct source_tree *t, dc_time now, const struct dc_sourc
   return true;
 }
 
-/* It would, and goes on for a moment all the same: long enough for other trees, if they are planned now. */
-static bool bears(struct source_tree *t)
-{
-  uint32_t bore = dc_source_bore(t->core);
-  bool again = bore != t->bore;
-  t->bore = bore;
-  return again;
-}
-
 static bool poll(struct endpoint *e, dc_time now)
 {
   struct source_tree *t = (struct source_tree *)(void *)e;
@@ -274,9 +265,8 @@ static bool poll(struct endpoint *e, dc_time now)
   }
   if (t->sent >= t->mark && tell(t, source_hears_progress, t->sent))
     t->mark = extent_map_mark(&t->extents, t->sent);
-  bool fell = window_fell(&t->window, now, t->sent, t->sent >= extent_map_end(&t->extents));
-  bool bore = bears(t); /* looked at in any case: what was told once is not told again */
-  if (fell || bore)
+  bool dry = t->sent >= extent_map_end(&t->extents);
+  if (window_slowed(&t->window, now, t->sent, dry, dc_source_bore(t->core)))
     (void)tell(t, source_hears_slowed, 0);
   if (n == BATCH)
     return true;

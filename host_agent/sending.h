@@ -31,7 +31,6 @@ struct source_tree {
   uint32_t turn;             /* the number with which the next block begins: those ahead of it are read by then */
   struct near_block near[AHEAD_BLOCKS];
   struct window window;
-  uint32_t bore;     /* of the core's times of patience, as far as the master was told */
   bool began;        /* it was told that data goes */
   bool failed, told; /* nothing more is sent; and the reason is known */
   int error;         /* an errno, or -1: the file is shorter */

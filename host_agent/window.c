@@ -13,7 +13,7 @@ static dc_time length_of(const struct window *w, uint32_t sent)
   return t < WINDOW_MIN ? WINDOW_MIN : t > WINDOW_MAX ? WINDOW_MAX : t;
 }
 
-bool window_fell(struct window *w, dc_time now, uint32_t sent, bool dry)
+static bool fell(struct window *w, dc_time now, uint32_t sent, bool dry)
 {
   dry = dry || sent < w->from;
   if (!dry && now - w->since < length_of(w, sent))
@@ -23,6 +23,15 @@ bool window_fell(struct window *w, dc_time now, uint32_t sent, bool dry)
   uint64_t before = dry || less ? 0 : w->before - w->before / 4; /* what falls little by little falls, too */
   if (before < pieces)
     before = pieces < UINT32_MAX ? pieces : UINT32_MAX;
-  *w = (struct window){.since = now, .from = sent, .before = (uint32_t)before};
+  w->since = now;
+  w->from = sent;
+  w->before = (uint32_t)before;
   return less;
+}
+
+bool window_slowed(struct window *w, dc_time now, uint32_t sent, bool dry, uint32_t bore)
+{
+  bool bears = bore != w->bore;
+  w->bore = bore;
+  return fell(w, now, sent, dry) || bears;
 }
