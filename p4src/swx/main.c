@@ -26,7 +26,8 @@ enum {
   FRAMES = 256,
   ARGS = PORTS_MAX + 16,
   RUN = 4096,
-  IDLE_US = 50,
+  IDLE_US = 50, /* and twice as long each time that nothing comes, to */
+  IDLE_MOST_US = 3200,
   ENTRY = 256,
   REASONS = 32
 };
@@ -204,10 +205,15 @@ int main(int argc, char **argv)
   signal(SIGINT, end);
   printf("ready\n");
   fflush(stdout);
+  unsigned idle_us = IDLE_US;
   for (uint64_t before = 0; !ended; before = arrived) {
     rte_swx_pipeline_run(p, RUN);
-    if (arrived == before)
-      usleep(IDLE_US);
+    if (arrived != before) {
+      idle_us = IDLE_US;
+      continue;
+    }
+    usleep(idle_us);
+    idle_us = idle_us < IDLE_MOST_US ? 2 * idle_us : idle_us;
   }
   say_drops(p, argv[3]);
   return 0;
