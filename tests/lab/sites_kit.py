@@ -47,7 +47,7 @@ class Wan:
     def end(self, site: str, group: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
         end = time.monotonic() + seconds
         while group["state"] not in FINAL:
-            assert time.monotonic() < end, (group, self.logs())
+            assert time.monotonic() < end, self.told(group)
             time.sleep(0.1)
             group = self.now(site, group)
         return group
@@ -56,12 +56,16 @@ class Wan:
         """A site's part has got so far."""
         end = time.monotonic() + seconds
         while self.now(site, group)["sites"][part]["fraction"] < fraction:
-            assert time.monotonic() < end, (self.now(site, group), self.logs())
+            assert time.monotonic() < end, self.told(self.now(site, group))
             time.sleep(0.05)
 
     def has(self, host: str, path: Path) -> bool:
         copy = self.lab.host_folder(host) / path.name
         return copy.is_file() and copy.read_bytes() == path.read_bytes()
+
+    def told(self, group: dict[str, Any]) -> str:
+        """For who sees it fail: text, as pytest cuts the middle out of anything else."""
+        return f"{group}\n{self.logs()}"
 
     def logs(self) -> str:
         parts = [f"--- {log.name}\n{log.read_text()[-2000:]}" for log in sorted((self.lab.work / "logs").iterdir())]

@@ -47,7 +47,7 @@ def test_a_site_behind_another_gets_pieces_while_they_come_in(chain: Wan):
             time.sleep(0.05)
         assert before["receivers"]["sfo/syd/syd-0"]["fraction"] > 0.2, before  # it has not waited for the whole
         group = chain.end("ams", group)
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
     assert set(group["receivers"]) == {"sfo/sfo-0", "sfo/sfo-1", "sfo/syd/syd-0", "sfo/syd/syd-1"}
     assert links["ams", "sfo"] < 1.05 and links["sfo", "syd"] < 1.05
@@ -56,7 +56,7 @@ def test_a_site_behind_another_gets_pieces_while_they_come_in(chain: Wan):
 def test_a_site_between_that_wants_nothing_itself_passes_on(chain: Wan):
     path = chain.file(4 * MIB)
     group = chain.end("ams", chain.order("ams", path, ["sfo/syd/syd-1"]))
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert chain.has("syd-1", path) and not chain.has("sfo-0", path) and not chain.has("syd-0", path)
 
 
@@ -72,7 +72,7 @@ def test_a_site_between_that_wants_nothing_itself_passes_on(chain: Wan):
 def test_a_broadcast_goes_as_deep_as_it_says(chain: Wan, to: list[str], there: set[str]):
     path = chain.file(MIB)
     group = chain.end("ams", chain.order("ams", path, to))
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert {name.rpartition("/")[2] for name in group["receivers"]} == there
     assert {host for host in ("sfo-0", "sfo-1", "syd-0", "syd-1") if chain.has(host, path)} == there
 
@@ -102,7 +102,7 @@ def test_a_cut_of_five_seconds_costs_the_site_behind_it_that_and_the_others_noth
         got = {host: near[host]["fraction"] - before[host]["fraction"] for host in (far, "sfo/sfo-0")}
         assert got["sfo/sfo-0"] > max(0.1, got[far]), got  # it did not wait
         group = chain.end("ams", group)
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
     # The fifth that had come is not fetched again; what was in the cable and in the sender's sockets is, up to 0.07.
     assert links["sfo", "syd"] < 1.15
@@ -119,7 +119,7 @@ def test_a_controller_that_dies_goes_on_where_it_was(chain: Wan):
     time.sleep(1.0)
     chain.lab.start_controller("sfo")
     group = chain.end("ams", group, 90)
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
 
 
@@ -146,7 +146,7 @@ def test_one_port_is_enough_and_a_site_that_lets_nobody_in_takes_part(chain: Wan
     finally:
         for gateway in ("sfo-gw", "syd-gw"):
             rules(chain, gateway, "-F FORWARD")
-    assert group["state"] == "done", (group, chain.logs())
+    assert group["state"] == "done", chain.told(group)
     assert all(chain.has(host, path) for host in ("sfo-0", "sfo-1", "syd-0", "syd-1"))
     passed, answered, dropped = (int(row.split()[0]) for row in counts.splitlines()[2:])
     assert passed > 100 and answered > 100 and dropped == 0, counts  # nothing else was even tried

@@ -38,7 +38,7 @@ def test_an_order_that_comes_by_two_ways_is_carried_out_once(diamond: Wan):
         group = diamond.order("ams", path, ["*/all"])
         eventually(lambda: both(diamond, group["id"]), 60, "syd has the order of both")
         group = diamond.end("ams", group)
-    assert group["state"] == "done", (group, diamond.logs())
+    assert group["state"] == "done", diamond.told(group)
     assert all(diamond.has(host, path) for host in ("sfo-0", "oak-0", "syd-0"))
     # one way tells of it, though the sites are a ring
     assert sorted(name.rpartition("/")[2] for name in group["receivers"]) == ["oak-0", "sfo-0", "syd-0"]
@@ -73,6 +73,6 @@ def test_a_part_whose_origin_was_away_for_long_goes_on_by_itself(diamond: Wan):
             for node, port in ports.items():
                 diamond.lab.network.swallow(node, port, False)
         group = diamond.end("ams", group, 60)
-    assert group["state"] == "done", (group, diamond.logs())
+    assert group["state"] == "done", diamond.told(group)
     assert diamond.has("sfo-0", path)
     assert links["ams", "sfo"] < 1.3, links  # what had come is not fetched again

@@ -58,7 +58,7 @@ def test_an_object_leaves_its_origin_once_for_each_site_and_crosses_no_link_betw
     put(nginx.www / "model.bin", 6 * MIB)
     with site.carried(6 * MIB) as links:
         group = order(site, {"url": f"{nginx.url}/model.bin", "receivers": ["*/all"]})
-    assert group["state"] == "done", (group, site.logs())
+    assert group["state"] == "done", site.told(group)
     assert all(site.has(host, nginx.www / "model.bin") for host in EVERYONE)
     assert set(group["receivers"]) == {"ams-0", "ams-1", "sfo/sfo-0", "sfo/sfo-1", "sfo/syd/syd-0"}
     assert sent_by_site(site, nginx) == {name: 6 * MIB for name in ("ams", "sfo", "syd")}
@@ -73,7 +73,7 @@ def test_a_folder_of_several_urls_arrives_at_every_site(place):
              for path, size in (("one", MIB), ("under/two", 2 * MIB))]  # fmt: skip
     spec = {"url": "hf://team/model", "parts": parts, "receivers": ["*/all"], "dest_path": "models/team"}
     group = order(site, spec)
-    assert group["state"] == "done", (group, site.logs())
+    assert group["state"] == "done", site.told(group)
     for host in EVERYONE:
         folder = site.lab.host_folder(host) / "models/team"
         assert (folder / "one").read_bytes() == (nginx.www / "one").read_bytes()

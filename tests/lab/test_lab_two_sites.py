@@ -81,7 +81,7 @@ def test_a_file_of_one_site_reaches_all_hosts_of_the_other_over_the_wide_area_on
     path = sites.file(16 * MIB)
     with sites.carried(16 * MIB) as links:
         group = sites.end("ams", sites.order("ams", path, ["sfo/all"]))
-    assert group["state"] == "done", (group, sites.logs())
+    assert group["state"] == "done", sites.told(group)
     assert all(sites.has(host, path) for host in ("sfo-0", "sfo-1", "sfo-2"))
     assert not sites.has("ams-1", path) and not sites.has("syd-0", path)
     assert 1.0 <= links["ams", "sfo"] < 1.05  # with the headers of TCP, TLS and HTTP
@@ -103,7 +103,7 @@ def test_parts_of_a_file_travel_only_to_the_sites_and_hosts_that_want_them(sites
         name = "-".join(more)
         with sites.carried(wanted) as links:
             group = sites.end("ams", sites.order("ams", path, to, dest_path=name, **more))
-        assert group["state"] == "done", (group, sites.logs())
+        assert group["state"] == "done", sites.told(group)
         assert 1.0 <= links["ams", "sfo"] < 1.09, name  # with headers, and blocks at the ends of ranges
         for host, [text] in group["shards"].items():
             first, _, last = text.partition("-")
@@ -124,7 +124,7 @@ def seen(top: Path) -> dict[str, tuple[int, object]]:
 def test_a_file_and_a_directory_for_hosts_there_and_here(sites: Wan):
     path = sites.file(3 * MIB + 5)
     group = sites.end("ams", sites.order("ams", path, ["sfo/sfo-1", "ams-1"]))
-    assert group["state"] == "done", (group, sites.logs())
+    assert group["state"] == "done", sites.told(group)
     assert sites.has("sfo-1", path) and sites.has("ams-1", path) and not sites.has("sfo-0", path)
     assert set(group["sites"]) == {"ams", "sfo"}
     folder = sites.folder / "model"
@@ -136,7 +136,7 @@ def test_a_file_and_a_directory_for_hosts_there_and_here(sites: Wan):
     (folder / "latest").symlink_to("deep/run")
     (folder / "deep").chmod(0o555)
     group = sites.end("ams", sites.order("ams", folder, ["sfo/all", "ams-1"]))
-    assert group["state"] == "done", (group, sites.logs())
+    assert group["state"] == "done", sites.told(group)
     for host in ("sfo-0", "sfo-1", "sfo-2", "ams-1"):
         assert seen(sites.lab.host_folder(host) / "model") == seen(folder), host
 
@@ -144,7 +144,7 @@ def test_a_file_and_a_directory_for_hosts_there_and_here(sites: Wan):
 def test_everywhere_and_empty(sites: Wan):
     path = sites.file(0)
     group = sites.end("ams", sites.order("ams", path, ["*/all"]))
-    assert group["state"] == "done", (group, sites.logs())
+    assert group["state"] == "done", sites.told(group)
     assert all(sites.has(host, path) for host in ("ams-1", "sfo-0", "sfo-1", "sfo-2", "syd-0"))
 
 
