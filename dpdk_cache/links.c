@@ -70,6 +70,14 @@ int links_open(struct links *k, struct sw *s, struct fault *f)
   return 0;
 }
 
+static bool told_by_interrupts(const struct links *k)
+{
+  for (unsigned i = 0; i < k->sw->nports; i++)
+    if (k->sw->ports[i].link_interrupt)
+      return true;
+  return false;
+}
+
 /* A callback that is being called stays registered: so this is done between two calls. */
 static void hear_no_more(void *arg)
 {
@@ -84,7 +92,8 @@ void links_close(struct links *k)
   if (k->sw == NULL)
     return;
   loop_timer(k->sw->engine.loop, &k->timer, DC_NEVER);
-  eal_between_interrupts(hear_no_more, k);
+  if (told_by_interrupts(k))
+    eal_between_interrupts(hear_no_more, k);
   if (k->changed.fd >= 0) {
     loop_unwatch(k->sw->engine.loop, &k->changed);
     close(k->changed.fd);
