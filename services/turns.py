@@ -24,7 +24,7 @@ class Turns:
         loop = asyncio.get_running_loop()
         if not self._taken:
             self._take(loop)
-        if self._left and not self._waiting:
+        if self._left:  # then nobody waits
             self._left -= 1
             return
         future = loop.create_future()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from datacast.services.turns import Turns
 
@@ -25,7 +26,10 @@ def test_what_comes_meanwhile_goes_before_the_next_piece():
 
 
 def test_who_is_cancelled_while_it_waits_holds_nobody_up():
+    wrong: list[dict[str, Any]] = []
+
     async def run() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
         turns, done = Turns(), []
 
         async def piece(name: str) -> None:
@@ -41,6 +45,7 @@ def test_who_is_cancelled_while_it_waits_holds_nobody_up():
         return done
 
     assert asyncio.run(run()) == ["a", "d"]
+    assert not wrong
 
 
 def test_a_turn_has_so_many_pieces_and_no_more():
