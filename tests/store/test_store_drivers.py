@@ -74,7 +74,7 @@ def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
 def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
     async def work(store: Store) -> None:
         names = [f"groups/g-{i:04}" for i in range(520)]
-        for first in range(0, len(names), 40):  # of all at once a busy machine answers some too late: asked again, a conflict
+        for first in range(0, len(names), 40):  # asked for all at once, a busy store answers some too late
             await asyncio.gather(*(store.put(name, name, 0) for name in names[first : first + 40]))
         await store.put("group", "no", 0)
         await store.put("groups0", "no", 0)
