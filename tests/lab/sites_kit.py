@@ -64,7 +64,7 @@ class Wan:
         return copy.is_file() and copy.read_bytes() == path.read_bytes()
 
     def told(self, group: dict[str, Any]) -> str:
-        """For who sees it fail: text, as pytest cuts the middle out of anything else."""
+        """For who sees it fail."""
         return f"{group}\n{self.logs()}"
 
     def logs(self) -> str:
