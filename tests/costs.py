@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,17 +32,24 @@ class Cost:
         return max(self.wall - self.processor - self.queued, 0.0)
 
 
+_programs: dict[str, tuple[str, float]] = {}
+"""Of processes that outlived a test: name and seconds. One of a whole session is in the costs of all its tests."""
+
+
 def _alive() -> float:
     """Processor seconds of the processes that this one started, directly or not, and that still run."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
+    named: dict[int, tuple[str, str]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
         except OSError:
             continue  # it ended just now
+        fields = rest.split()
+        named[int(entry.name)] = f"{entry.name} {fields[19]}", name
         parents[int(entry.name)] = int(fields[1])
         used[int(entry.name)] = sum(map(int, fields[11:15])) / TICK
     total = 0.0
@@ -50,7 +57,10 @@ def _alive() -> float:
         above = parents[pid]
         while above > 1 and above != os.getpid():
             above = parents.get(above, 1)
-        total += seconds if above == os.getpid() else 0.0
+        if above == os.getpid():
+            total += seconds
+            identity, name = named[pid]
+            _programs[identity] = name, seconds
     return total
 
 
@@ -80,16 +90,22 @@ def _write() -> None:
     where = Path(os.environ.get("DATACAST_COSTS", "build/costs"))
     where.mkdir(parents=True, exist_ok=True)
     rows = {name: [cost.wall, cost.processor, cost.queued] for name, cost in _costs.items()}
-    (where / f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json").write_text(json.dumps(rows))
+    said = {"tests": rows, "programs": list(_programs.values())}
+    (where / f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json").write_text(json.dumps(said))
 
 
 def table(folder: Path, most: int = 40) -> str:
-    """The dearest tests: seconds of the clock, of processors, of sleep."""
-    rows = {name: Cost(*row) for path in folder.glob("*.json") for name, row in json.loads(path.read_text()).items()}
+    """The dearest tests: seconds of the clock, of processors, of sleep; and programs that outlive tests."""
+    said = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    rows = {name: Cost(*row) for one in said for name, row in one["tests"].items()}
+    programs = Counter[str]()
+    for name, seconds in (program for one in said for program in one["programs"]):
+        programs[name] += seconds
     dear = sorted(rows.items(), key=lambda row: -(row[1].processor + row[1].idle()))[:most]
     total = f"{sum(cost.processor for cost in rows.values()):.0f} s of processors in {len(rows)} tests"
     lines = [f"{cost.wall:7.1f} {cost.processor:7.1f} {cost.idle():7.1f}  {name}" for name, cost in dear]
-    return "\n".join([total, "   wall processor   idle", *lines])
+    beside = [f"{seconds:15.1f}          {name}, beside tests" for name, seconds in programs.most_common(8)]
+    return "\n".join([total, "   wall processor   idle", *lines, *beside])
 
 
 if __name__ == "__main__":
