@@ -29,7 +29,9 @@ LEAST = 0.05
 """Of what a group's trees could send alone: one that stood still for a while must be able to come back."""
 USES, ROOM, SETTLE_S = 0.6, 1.5, 1.0
 """A group that uses less than this part of its share, for longer than this, is given ROOM times what it uses; the
-others get the rest. When it uses what it has, it gets more again."""
+others get the rest."""
+WANTS = 0.8
+"""When it uses so much of that it may have all again: what stood still and goes on would wait for each step."""
 
 
 @dataclass
@@ -105,12 +107,12 @@ class Divider:
         if ended:
             self._missed.discard(record.id)
         if ask is None:
-            if known is not None:
-                del self._groups[record.id]
-                self._rates.pop(record.id, None)
+            if known is not None and (ended or known.ask.trees):
+                known.ask = replace(known.ask, trees={})
+                self._rates[record.id] = {}  # trees that are lost for now still send what was asked for
                 self._change(record.id, None)
-                if not ended:  # its trees are lost for now, and its source has the bounds of before
-                    self._missed.add(record.id)
+            if ended:
+                self._groups.pop(record.id, None)
             return
         if known is None:
             sure = set[str]() if record.id in self._missed else None
@@ -131,13 +133,12 @@ class Divider:
         if now - known.since < SETTLE_S or not known.given:
             return
         used = sum(tree.rate_bps for tree in record.progress.trees.values() if tree.state != "lost")
-        enough = used < USES * known.given and record.state == "running"
         bound = known.bound
-        if enough:
+        if used < USES * known.given and record.state == "running":
             able = sum(tree.most_bps for tree in known.ask.trees.values() if tree.most_bps < float("inf"))
             bound = max(ROOM * used, LEAST * able, 0.05 * known.given)
-        elif known.bound < float("inf") and used > known.given / ROOM:
-            bound = ROOM * known.given
+        elif used > WANTS * known.given:
+            bound = float("inf")
         if bound != known.bound:
             known.bound, known.since = bound, now
 
@@ -195,7 +196,7 @@ class Divider:
                 continue
             self._rates[group] = trees
             first, known.given = not known.given, sum(trees.values())
-            if first and known.given < 0.98 * known.ask.least_bps:
+            if first and trees and known.given < 0.98 * known.ask.least_bps:
                 self._refuse(
                     group,
                     f"its deadline takes {known.ask.least_bps / 1e6:.1f} Mbit/s, the links that it shares with other "

@@ -52,13 +52,13 @@ def shares(
 
 def _sure(capacity: Floats, trees: Trees, part: Floats, most: Floats, so_much: Floats) -> Trees:
     """With something for every tree: `so_much`, by group, of what it would have if every link were divided by weights
-    alone."""
+    alone. A group that may have little has it evenly: a part of that would be next to nothing."""
     asked = trees.use(part, len(capacity))
     with np.errstate(divide="ignore", invalid="ignore"):
         level = np.where(asked > 0, np.maximum(capacity, 0.0) / asked, np.inf)
     even = np.minimum.reduceat(level[trees.links], trees.at[:-1]) * part
     count = np.bincount(trees.group, minlength=len(most))[trees.group]
-    sure = np.minimum(np.minimum(even, most[trees.group] / count), trees.most) * so_much[trees.group]
+    sure = np.minimum(np.minimum(even, trees.most) * so_much[trees.group], most[trees.group] / count)
     return Trees(trees.at, trees.links, trees.cost, trees.group, np.maximum(trees.least, sure), trees.most)
 
 

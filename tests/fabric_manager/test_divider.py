@@ -112,7 +112,7 @@ def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: 
         await until(lambda: world.rates["fast"] == {"2": 85_000_000}, "what it does not use")
         quick = record("slow", "h0", "s", "h1", used=14_000_000)
         world.divider.follow(quick, False)
-        await until(lambda: world.rates["slow"]["1"] > 20_000_000, "more, as it uses what it has")
+        await until(lambda: world.rates["slow"]["1"] == 50_000_000, "all of it, as it uses what it has")
 
     scenario(steps)
 
@@ -146,7 +146,7 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
     assert scenario(steps).rates == {"a": {"1": None}}, "the other one has heard all there was"
 
 
-def test_a_group_that_had_lost_its_trees_is_told_that_its_bound_holds_no_more() -> None:
+def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1")
         world.divider.follow(one, False)
@@ -154,12 +154,27 @@ def test_a_group_that_had_lost_its_trees_is_told_that_its_bound_holds_no_more() 
         await until(lambda: world.rates.get("a", {}).get("1"), "half the cable")
         lost = structs.replace(one.progress.trees["1"], state="lost")
         world.divider.follow(replace(one, progress=structs.replace(one.progress, trees={"1": lost})), False)
-        world.divider.follow(record("b", "h2", "s", "h1", tree=2), True)
-        await quiet(world)
-        world.divider.follow(one, False)
-        await until(lambda: world.rates["a"]["1"] is None, "all of it")
+        await until(lambda: world.rates["a"]["1"] is None, "what was asked for still comes over it")
+        trees = {"1": lost, "3": one.progress.trees["1"]}
+        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=trees)), False)
+        await until(lambda: world.rates["a"].get("3"), "half the cable for another tree")
+        assert world.rates["a"]["1"] is None
 
     scenario(steps)
+
+
+def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
+    async def steps(world: World) -> None:
+        one = record("a", "h0", "s", "h1", deadline_s=10.0)
+        world.divider.follow(one, False)
+        lost = {"1": structs.replace(one.progress.trees["1"], state="lost")}
+        for _ in range(2):  # before its share was computed, and once more
+            world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=lost)), False)
+            await quiet(world)
+        world.divider.follow(one, False)
+        await quiet(world)
+
+    assert scenario(steps).refused == {}
 
 
 def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_it_anew() -> None:

@@ -140,6 +140,13 @@ def test_a_promise_is_kept_where_the_links_have_it(fabric, data):
     assert total(trees, rate, groups)[group] >= least[group] * (1 - 1e-4)
 
 
+def test_a_group_that_may_have_little_has_it_evenly():
+    """All of it could go over either tree, and the other one would keep what it had begun to send."""
+    trees = trees_of([(0, {0: 1.0}), (0, {1: 1.0})])
+    rate = shares(np.array([50.0, 50.0]), trees, np.ones(1), np.zeros(1), np.array([5.0]))
+    assert rate == pytest.approx([2.5, 2.5], rel=1e-3)
+
+
 def test_promises_that_do_not_fit_together_are_cut_alike():
     trees = trees_of([(0, {0: 1.0}), (1, {0: 1.0}), (1, {0: 1.0})])
     for found in (shares, lexicographic):
