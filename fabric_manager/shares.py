@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -127,6 +127,13 @@ class Shares:
         """A group begins, or asks for something else than before."""
         known = self._groups.get(group)
         if known is not None and known.ask == ask:
+            return
+        if known is not None and _same_trees(known.ask, ask):
+            self._dirty.update(known.all.tolist())
+            self._asked[known.all] -= self._most(known)
+            made = self._groups[group] = replace(known, ask=ask)
+            self._asked[known.all] += self._most(made)
+            self._new.add(group)
             return
         self.drop(group)
         number = self._free.pop() if self._free else len(self._names)
@@ -327,6 +334,11 @@ class Shares:
         users = self._on[link]
         # What was added and taken away again leaves a rounding error.
         return users is not None and len(users) > 1 and self._asked[link] > self._capacity[link] * (1 + 1e-9)
+
+
+def _same_trees(known: Ask, ask: Ask) -> bool:
+    """It asks for more or less over the same trees."""
+    return known.trees.keys() == ask.trees.keys() and all(known.trees[tree] is use for tree, use in ask.trees.items())
 
 
 def _summed(links: list[Numbers], costs: list[Costs]) -> tuple[Numbers, Costs]:

@@ -50,15 +50,6 @@ static bool op_open(struct request *r, struct fault *why)
   return group_open(r->groups, r->id, r->whole, r->part, r->from, why);
 }
 
-static bool op_assign(struct request *r, struct fault *why)
-{
-  return group_order(r->group, GROUP_ASSIGN, r->whole, why);
-}
-static bool op_digest(struct request *r, struct fault *why)
-{
-  return group_order(r->group, GROUP_DIGEST, r->whole, why);
-}
-static bool op_cut(struct request *r, struct fault *why) { return group_order(r->group, GROUP_CUT, r->whole, why); }
 static bool op_reroute(struct request *r, struct fault *why) { return group_reroute(r->group, r->whole, r->part, why); }
 
 static bool op_rates(struct request *r, struct fault *why) { return group_rates(r->group, r->whole, why); }
@@ -73,6 +64,17 @@ static bool op_status(struct request *r, struct fault *why)
   json_decref(s);
   return true;
 }
+
+/* An order that asks for the status as well saves a master that is looking at its members a message to each. */
+static bool order(struct request *r, enum group_order what, struct fault *why)
+{
+  return group_order(r->group, what, r->whole, why) &&
+         (!json_is_true(json_object_get(r->whole, "status")) || op_status(r, why));
+}
+
+static bool op_assign(struct request *r, struct fault *why) { return order(r, GROUP_ASSIGN, why); }
+static bool op_digest(struct request *r, struct fault *why) { return order(r, GROUP_DIGEST, why); }
+static bool op_cut(struct request *r, struct fault *why) { return order(r, GROUP_CUT, why); }
 
 static bool op_close(struct request *r, struct fault *why)
 {

@@ -16,6 +16,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
 from datacast.fabric_manager.api.reports import GroupFailure
@@ -27,7 +29,7 @@ from .branches import Branches
 from .errors import GroupError
 from .events import AnyEvent
 from .members import Log, Member
-from .requests import B, Close, Entry, Op, Opening, P, ReceiverPart, Reroute, Routes, SourcePart
+from .requests import B, Close, Digest, Entry, Op, Opening, P, ReceiverPart, Reroute, Routes, SourcePart
 from .signalling import Branch, Connection, Said, SignallingError, Visit, parts_of, until_walked
 from .view import View
 
@@ -187,9 +189,10 @@ class Crew:
     @contextlib.asynccontextmanager
     async def _at(self, member: Member) -> AsyncIterator[Visit]:
         """Over a connection of its own, to a member that is out of touch. Raises SignallingError."""
+        await self.view.visits.next()
         addr = self.view.address(member.name) or member.addr
-        security = self.view.client.security
-        connection = Connection(addr, self._on_event, name=member.name, security=security, epoch=self.epoch)
+        name, security, turns = member.name, self.view.client.security, self.view.visits
+        connection = Connection(addr, self._on_event, name=name, security=security, epoch=self.epoch, turns=turns)
         try:
             await connection.connect(VISIT_S)
             yield Visit(connection, self.group)
@@ -318,8 +321,9 @@ class Crew:
         self.check_source()
         return results
 
-    async def status(self) -> Said[StatusAnswer]:
-        """Of all in the common tree; mends the tree and the connection to the source first. Raises GroupError."""
+    async def status(self, digests: Callable[[], Digest | None] = lambda: None) -> Said[StatusAnswer]:
+        """Of all in the common tree; mends the tree and the connection to the source first. `digests`: what they are
+        to be told with the question. Raises GroupError."""
         self.asked = time.monotonic()
         try:
             if self._root is None or not self._root.alive or self._lead is not self.source:
@@ -327,7 +331,13 @@ class Crew:
                 self._rewire = True
             if self._rewire:
                 await self._open_again()
-            return await self._ask(requests.STATUS, [m for m in self.in_touch() if m.opened], None, None, PROMPT_S)
+            members = [m for m in self.in_touch() if m.opened]
+            if (entry := digests()) is None:
+                return await self._ask(requests.STATUS, members, None, None, PROMPT_S)
+            self._log.add(entry)
+            told = replace(entry, n=len(self._log), status=True)  # who has it says so in its status
+            # A task: what was put on the log before may have to be written yet, by one that was made before.
+            return await asyncio.create_task(self._ask(requests.DIGEST_STATUS, members, told, None, PROMPT_S))
         except GroupError:
             if self._root:
                 await self._root.give_up()

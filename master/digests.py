@@ -18,6 +18,8 @@ class Digests:
         self._rows: list[Row] = []
         self._since = 0.0
         self._told = 0
+        self.patient = False
+        """The next look takes them along."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -26,10 +28,13 @@ class Digests:
         self._since = self._since if self._rows else now
         self._rows += rows
 
+    def urgent(self, blocks: int) -> bool:
+        """Are these the last of `blocks`, or as many as an order holds?"""
+        return self._told + len(self._rows) >= blocks or len(self._rows) >= TOLD_MAX
+
     def due(self, now: float, delay_s: float, blocks: int) -> bool:
-        """Have the first waited for long enough, or are these the last of `blocks`?"""
-        last = self._told + len(self._rows) >= blocks
-        return bool(self._rows) and (last or now - self._since >= delay_s or len(self._rows) >= TOLD_MAX)
+        """Have the first waited for long enough, or are they `urgent`?"""
+        return bool(self._rows) and (self.urgent(blocks) or now - self._since >= delay_s)
 
     def take(self) -> list[Row]:
         """Rows for the next order."""

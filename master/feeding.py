@@ -17,7 +17,7 @@ from .transfer import Transfer
 log = logging.getLogger("datacast.master")
 
 TICK_S = 0.1
-DIGEST_DELAY_S = 0.05
+DIGEST_DELAY_S, LATE = 0.05, 1.5
 RELEASE_S = 0.1
 """Links fail together: a lost tree that has links again by then keeps what it has."""
 
@@ -37,7 +37,9 @@ class Feeding:
         """Assign, take over, forward digests. `look_s`: between two looks at the members."""
         t, now = self._t, time.monotonic()
         assert t.scheduler
-        if self._digests and self._digests.due(now, self._digest_delay_s(look_s), t.blocks):
+        delay_s = self._digest_delay_s(look_s)
+        self._digests.patient = self._with_looks and delay_s > look_s
+        if self._digests and self._digests.due(now, delay_s, t.blocks):
             while self._digests:
                 self._crew.tell(Digest(tuple(self._digests.take())))
         t.scheduler.gone(frozenset(m.name for m in self._crew.receivers if m.final))
@@ -61,10 +63,21 @@ class Feeding:
         return min(self._digest_delay_s(look_s), pace.TICK * look_s) if self._digests else pace.TICK * look_s
 
     def _digest_delay_s(self, look_s: float) -> float:
-        """Every block's digest costs an order to all members: while there are pieces to give out they go together."""
+        """Every block's digest costs an order to all members: while there are pieces to give out they go together, with
+        the next look; on their own only where that is late."""
         scheduler = self._t.scheduler
-        giving = isinstance(scheduler, Scheduler) and scheduler.pooled > 0
-        return look_s if giving or look_s > pace.POLL_S else DIGEST_DELAY_S
+        if look_s <= pace.POLL_S and not (isinstance(scheduler, Scheduler) and scheduler.pooled > 0):
+            return DIGEST_DELAY_S
+        return LATE * look_s if self._with_looks else look_s
+
+    @property
+    def _with_looks(self) -> bool:
+        """Not where members fetch: what one of them has got the others should know before it is gone."""
+        return isinstance(self._t.scheduler, Scheduler)
+
+    def digests(self) -> Digest | None:
+        """To be told with a look."""
+        return Digest(tuple(self._digests.take())) if self._digests and self._with_looks else None
 
     def bounded(self, rates: dict[str, int | None]) -> None:
         """Deal out by what the trees may send."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -61,7 +60,7 @@ class Figures:
             case events.Digests(blocks=rows):
                 before = len(self._digests)
                 self._digests_in(member, rows, now)
-                if before and not self._digests.due(now, math.inf, t.blocks):
+                if (before or self._digests.patient) and not self._digests.urgent(t.blocks):
                     return  # they go out together, when the first has waited for long enough
             case events.Done(t_ns=t_ns) if member.role == "receiver":
                 self.done(member, t_ns)

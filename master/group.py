@@ -395,7 +395,7 @@ class Group:
 
     async def _take_status(self, asked: float) -> None:
         """Apart, so that nothing holds what all members said until the next look. Raises GroupError."""
-        said = await self.crew.status()
+        said = await self.crew.status(self.feeding.digests)
         await self.transfer.view.looks.next()
         self._figures.status_in(said.read(), asked)
 

@@ -247,13 +247,14 @@ class Paces:
         self.note(seen, now, trees)
         if self._begun is None:
             return False
-        self._blame(self._laggards(seen, now), now)
+        done = self._done(seen)
+        self._blame(self._laggards(seen, done, now), now)
         parts = [one.measured / one.planned for one in seen if one.planned > 0]
         self._agree_s = AGREE_S * min(1.0, statistics.median(parts)) if parts else AGREE_S
         if (trial := self._trial) is not None and trial.settled is None and now - trial.at >= SETTLE_S:
             trial.settled = self._looks[-1]
         since = now - self._begun.at
-        sure = self._still_out(seen, now)
+        sure = self._still_out(seen, done, now)
         crawl = self._crawl(seen, now)
         due = room and since >= self._wait(now)
         due = due and ((not crawl and self._slow(seen, now, sure, unsent)) or self._more(seen, now))
@@ -284,11 +285,10 @@ class Paces:
         known = [one for one in seen if one.planned > 0 and one.name in begun.held]
         return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
 
-    def _still_out(self, seen: list[Seen], now: float) -> tuple[Seen, Look] | None:
+    def _still_out(self, seen: list[Seen], done: Mapping[str, float], now: float) -> tuple[Seen, Look] | None:
         """Who has been out of the caches at all looks since that one, and the others wait for it, or is being held up
-        by its disk and soon will be. (It writes in bursts, so that this takes longer.)"""
+        by its disk and soon will be. (It writes in bursts, so that this takes longer.) `done`: as `_done`."""
         before, self._out = self._out, None
-        done = self._done(seen)
         last = min((one for one in seen if one.name in done), key=lambda one: done[one.name], default=None)
         if last is None or len(done) < 2:
             return None
@@ -323,12 +323,11 @@ class Paces:
     def _disk_waits(cls, one: Seen, others: Sequence[Seen]) -> bool:
         return cls._waits(one, others) * 8 > UNWRITTEN_S * one.planned
 
-    def _laggards(self, seen: list[Seen], now: float) -> frozenset[str]:
+    def _laggards(self, seen: list[Seen], done: Mapping[str, float], now: float) -> frozenset[str]:
         """Who is last, and those as late, so far behind that it is not chance. Nobody where all are late alike: that is
-        somebody else's traffic, or the source."""
+        somebody else's traffic, or the source. `done`: as `_done`."""
         begun = self._begun
         assert begun is not None
-        done = self._done(seen)
         known = [one for one in seen if one.name in done]
         last = min(known, key=lambda one: done[one.name], default=None)
         others = [done[one.name] for one in known if one is not last]

@@ -276,9 +276,7 @@ def transport(
         return default if value is None else value
 
     rate = given(options.rate_bps, max(RATE_MIN, int(rate_bps * share)))
-    w = window(
-        options, rate_bps=rate, frame_bytes=frame_bytes, queue_packets=queue_packets, others=others, hops=hops
-    )
+    w = window(options, rate_bps=rate, frame_bytes=frame_bytes, queue_packets=queue_packets, others=others, hops=hops)
     packet_us = frame_bytes * 8 / rate * 1e6
     interval = given(options.interval_us, round(min(max(25 / 3 * packet_us, T_MIN_US), T_MAX_US)))
     return Transport(

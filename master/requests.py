@@ -116,6 +116,8 @@ class Cut(Form, frozen=True):
 class Digest(Form, frozen=True):
     blocks: tuple[tuple[int, str], ...]
     n: int = 0
+    status: bool = False
+    """Answered with the status as well."""
 
 
 Entry = Assign | Cut | Digest
@@ -166,6 +168,7 @@ STATUS: Op[None, None, StatusAnswer] = Op("status", StatusAnswer)
 ASSIGN: Op[Assign, None, Answer] = Op("assign", Answer)
 CUT: Op[Cut, None, Answer] = Op("cut", Answer)
 DIGEST: Op[Digest, None, Answer] = Op("digest", Answer)
+DIGEST_STATUS: Op[Digest, None, StatusAnswer] = Op("digest", StatusAnswer)
 REROUTE: Op[Reroute, Routes, Answer] = Op("reroute", Answer)
 RATES: Op[Rates, None, Answer] = Op("rates", Answer)
 FETCH: Op[None, Fetch, FetchAnswer] = Op("fetch", FetchAnswer)

@@ -36,7 +36,7 @@ ALL: Names = frozenset({""})
 """The receivers of a group whose trees reach every one of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Extent:
     """Sequence numbers [seq, seq + count) of a tree carry the pieces from `first` on, for the receivers `to`."""
 
@@ -55,7 +55,7 @@ class Cut:
     seq: int
 
 
-@dataclass
+@dataclass(slots=True)
 class TreeQueue:
     """A tree's assignments and how far the source is. Rates are pieces per second."""
 
@@ -71,8 +71,9 @@ class TreeQueue:
     """How far it was thought to be when its rate changed, at `sent_at`."""
     bound: float | None = None
     """It may send no faster: its share of links that other groups use, too."""
-    extents: deque[Extent] = field(default_factory=deque)
-    past: deque[Extent] = field(default_factory=lambda: deque(maxlen=PAST))
+    extents: list[Extent] = field(default_factory=list)
+    past: list[Extent] = field(default_factory=list)
+    """The last PAST of those that were sent."""
     cut_at: int | None = None
     """Waiting for the source's count after a cut."""
     lost: bool = False
@@ -178,7 +179,8 @@ class Scheduler:
                 break
             queue.meant[extent.to] += max(0, min(done, extent.seq + extent.count) - max(before, extent.seq))
         while queue.extents and queue.extents[0].seq + queue.extents[0].count <= done:
-            queue.past.append(queue.extents.popleft())
+            queue.past.append(queue.extents.pop(0))
+        del queue.past[:-PAST]
 
     def status(self, tree: int, seq: int, rate: float | None, now: float, asked: float | None = None) -> None:
         """The source's own count `seq` (one past the newest sent), and the measured rate in pieces/s. `asked`: when it
@@ -454,8 +456,8 @@ class Scheduler:
         for queue in self.trees.values():
             queue.reach = everyone
             queue.meant[everyone] = queue.meant.pop(ALL, 0)
-            queue.extents = deque(replace(extent, to=everyone) for extent in queue.extents)
-            queue.past = deque((replace(extent, to=everyone) for extent in queue.past), maxlen=PAST)
+            queue.extents = [replace(extent, to=everyone) for extent in queue.extents]
+            queue.past = [replace(extent, to=everyone) for extent in queue.past]
 
     def leave(self, name: str, trees: Mapping[int, tuple[int, int]]) -> None:
         """A receiver asks for nothing more from these trees, and lacks of each what carries the first of its two
@@ -486,8 +488,8 @@ class Scheduler:
                     continue
                 later.append((end - lacks, coming))
                 self._wait(one, end - lacks + coming, lacks - coming)
-            queue.past = deque((replace(extent, to=extent.to - one) for extent in queue.past), maxlen=PAST)
-            queue.extents = deque(replace(extent, to=extent.to - one) for extent in queue.extents)
+            queue.past = [replace(extent, to=extent.to - one) for extent in queue.past]
+            queue.extents = [replace(extent, to=extent.to - one) for extent in queue.extents]
         for run in later:
             self._wait(one, *run)
 
@@ -542,7 +544,7 @@ class Scheduler:
             raise ValueError("no cut is under way")
         self._cut_done_at = now
         queue = self.trees[cut.tree]
-        kept: deque[Extent] = deque()
+        kept: list[Extent] = []
         freed: list[Extent] = []
         for extent in queue.extents:
             if extent.seq + extent.count <= cut.seq:

@@ -49,8 +49,8 @@ class View:
         self.mends, self.looks, self.reports = Turns(), Turns(), Turns()
         """Of groups that mend their trees, of those that are looked at, and of what is told of them: these do not wait
         for each other. (Behind the looks of hundreds of groups a report of all would take a minute.)"""
-        self.answers, self.steps = Turns(SMALL), Turns(SMALL)
-        """Of members to orders, and of groups that go on because something has come."""
+        self.answers, self.steps, self.visits = Turns(SMALL), Turns(SMALL), Turns(SMALL)
+        """Of members to orders, of groups that go on because something has come, and of members out of touch."""
         self._grown = asyncio.Condition()
 
     def subscribe(self, on_change: Callable[[Change], None]) -> Watch:

@@ -90,8 +90,9 @@ class Agents:
                 if op == "status":
                     self.send(writer, self.statuses(message))
                     continue
+                asked = (message.get("all") or {}).get("status")
                 if (answer := self.entry(message)) is not None:
-                    self.send(writer, answer)
+                    self.send(writer, self.statuses(message) if asked else answer)
                     continue
                 results = {name: self.own(message, name, part, writer) for name, part in members_of(message["tree"])}
                 self.answer(writer, {"type": "ack", "id": message["id"], "results": results})
@@ -135,6 +136,8 @@ class Agents:
                 for tree, first, piece, count in body["extents"]:
                     group.trees[tree].extents.append([first, piece, count, 0])
             member.had = max(member.had, body["n"])
+            if body.get("status"):
+                return self.status(group, member)
         elif op == "rates" and name == group.source:
             for tree, bps in body["rates"].items():
                 if int(tree) in group.trees:

@@ -332,6 +332,23 @@ def test_bad_requests_are_refused_with_the_reason(make_net: Callable[[Path], Net
     assert client.request("node", net.member("b"))["b"]["process"]["groups"] == 0
 
 
+def test_an_order_that_asks_for_it_is_answered_with_the_status(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 10 * 8000), {"b": path_direct()})
+    transfer.open()
+    orders = (("digest", {"blocks": []}), ("assign", {"extents": []}), ("cut", {"trees": []}))
+    for n, (op, order) in enumerate(orders, 1):
+        order |= {"n": n}
+        plain = transfer.client.request(op, transfer.members(), order, "g-1")
+        assert plain == {name: {"ok": True} for name in ("a", "b")}
+        answers = transfer.client.request(op, transfer.members(), order | {"status": True}, "g-1")
+        assert {name: (answer["role"], answer["n"]) for name, answer in answers.items()} == {
+            "a": ("source", n),
+            "b": ("receiver", n),
+        }
+    refused = transfer.client.request("digest", transfer.members(), {"blocks": [], "n": 9, "status": True}, "g-1")
+    assert {answer["code"] for answer in refused.values()} == {"gap"}
+
+
 def test_bad_orders_leave_the_group_alone(pair: Net, tmp_path: Path) -> None:
     transfer = Transfer(pair, "a", random_file(tmp_path / "src", 100 * 8000), {"b": path_direct()})
     transfer.open()

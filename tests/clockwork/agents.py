@@ -376,7 +376,8 @@ class Agent:
             role.parent = writer
             self._repeat(role)
         if op in ("assign", "cut", "digest"):
-            return self._order(role, op, body)
+            answer = self._order(role, op, body)
+            return self._status(role) if answer["ok"] and body.get("status") else answer
         if op == "status":
             return self._status(role)
         if op == "reroute":

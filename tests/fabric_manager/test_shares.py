@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 
 import highspy
@@ -242,6 +243,7 @@ def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):
     step = st.one_of(
         st.tuples(st.just("drop"), st.integers(0, 4)),
         st.tuples(st.just("capacity"), st.sampled_from(arcs), st.sampled_from([10.0, 20.0, 50.0])),
+        st.tuples(st.just("more"), st.integers(0, 4), st.sampled_from([1.0, 2.0]), st.sampled_from([INF, 5.0, 15.0])),
         st.tuples(
             st.just("put"),
             st.integers(0, 4),
@@ -264,6 +266,11 @@ def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):
         elif change[0] == "capacity":
             scheduler.set_capacity(change[1], change[2])
             capacity[change[1]] = change[2]
+        elif change[0] == "more":  # or less, over the same trees
+            name = f"g{change[1]}"
+            if name in asks:
+                asks[name] = replace(asks[name], weight=change[2], most_bps=change[3])
+                scheduler.put(name, asks[name])
         else:
             trees = {n: TreeUse(tuple(sorted(part)), interest=0.1) for n, part in enumerate(change[2])}
             ask = Ask(trees, weight=change[3], background=change[4], most_bps=change[5])

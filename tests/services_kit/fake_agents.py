@@ -440,13 +440,12 @@ class FakeAgent:
             return {"ok": False, "code": "no_group", "error": f"{self.name} has no group {group}"}
         role.heard = time.monotonic()
         if op in ("assign", "cut", "digest"):
-            if body["n"] <= role.had_n:
-                return {"ok": True}
             if body["n"] > role.had_n + 1:
                 return {"ok": False, "code": "gap", "error": f"had {role.had_n}", "n": role.had_n}
-            role.had_n = body["n"]
-            getattr(self, f"_{op}")(group, role, body)
-            return {"ok": True}
+            if body["n"] > role.had_n:
+                role.had_n = body["n"]
+                getattr(self, f"_{op}")(group, role, body)
+            return self._status(group, role) if body.get("status") else {"ok": True}
         if op == "status":
             return self._status(group, role)
         if op == "reroute":
