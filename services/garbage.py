@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,8 +32,9 @@ LOOK_S = 0.25
 """Between looks at the young: Python counts what comes less what goes, and figures replace others. Once a second took 6
 to 10 ms, at worst 33."""
 GROWN, GROWN_MIN = 1.4, 32 << 20
-FREED_MIN = 8 << 20
-"""So much more than after the last time there must be to look for what is free."""
+FREED_MIN, TRIM_S = 8 << 20, 20.0
+"""So much more than after the last time there must be to look for what is free, or it was so long ago: a start leaves
+more than a process that has grown no further would ever look for."""
 LARGE, _M_MMAP_THRESHOLD = 256 << 10, -3
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -74,12 +76,13 @@ def give_back() -> None:
 
 async def _keep() -> None:
     after = trimmed = resident()
+    looked = time.monotonic()
     while True:
         await asyncio.sleep(LOOK_S)
         gc.collect(1 if gc.get_count()[1] > OLDER else 0)
         if resident() > max(after * GROWN, after + GROWN_MIN):
             gc.collect()
             after = resident()
-        if resident() > trimmed + FREED_MIN:
+        if resident() > trimmed + FREED_MIN or time.monotonic() - looked > TRIM_S:
             await asyncio.to_thread(give_back)
-            trimmed = resident()
+            trimmed, looked = resident(), time.monotonic()
