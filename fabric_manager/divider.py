@@ -108,8 +108,8 @@ class Divider:
             self._missed.discard(record.id)
         if ask is None:
             if known is not None and (ended or known.ask.trees):
-                known.ask = replace(known.ask, trees={})
-                self._rates[record.id] = {}  # trees that are lost for now still send what was asked for
+                # What it uses says nothing until it has trees again; those that are lost still send what was asked for.
+                self._groups[record.id] = _Known(replace(known.ask, trees={}), known.since, known.told, known.sure)
                 self._change(record.id, None)
             if ended:
                 self._groups.pop(record.id, None)
@@ -118,6 +118,8 @@ class Divider:
             sure = set[str]() if record.id in self._missed else None
             known = self._groups[record.id] = _Known(ask, time.monotonic(), sure=sure)
             self._missed.discard(record.id)
+        elif not known.ask.trees:
+            known.since = time.monotonic()
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
         if ask != known.ask or record.id not in self._rates:
@@ -186,7 +188,8 @@ class Divider:
                 self._shares.drop(group)
             else:
                 self._shares.put(group, ask)
-        return {**{group: self._rates[group] for group in changes if group in self._rates}, **self._shares.compute()}
+        known = {group: rates for group in changes if (rates := self._rates.get(group)) is not None}
+        return known | {group: {} for group, ask in changes.items() if ask is None} | self._shares.compute()
 
     def _spread(self, rates: dict[str, Rates]) -> None:
         for group, trees in rates.items():

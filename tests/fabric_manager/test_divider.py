@@ -163,6 +163,26 @@ def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more(
     scenario(steps)
 
 
+def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLE_S", 2.0)
+
+    async def steps(world: World) -> None:
+        one = record("a", "h0", "s", "h1")
+        world.divider.follow(one, False)
+        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        await until(lambda: world.rates.get("a") == {"1": 50_000_000}, "half the cable")
+        await asyncio.sleep(2.1)
+        lost = {"1": structs.replace(one.progress.trees["1"], state="lost")}
+        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=lost)), False)
+        for _ in range(2):
+            world.divider.follow(one, False)
+            world.divider.follow(one, False)
+            await quiet(world)
+        assert world.rates["a"] == {"1": 50_000_000}
+
+    scenario(steps)
+
+
 def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)
