@@ -57,7 +57,7 @@ class Wan:
         end = time.monotonic() + seconds
         while self.now(site, group)["sites"][part]["fraction"] < fraction:
             assert time.monotonic() < end, self.told(self.now(site, group))
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def has(self, host: str, path: Path) -> bool:
         copy = self.lab.host_folder(host) / path.name

@@ -44,7 +44,7 @@ def test_a_site_behind_another_gets_pieces_while_they_come_in(chain: Wan):
         group = before = chain.now("ams", group)
         while max(figures["fraction"] for figures in group["receivers"].values()) < 0.9:  # as far as the nearer site is
             group, before = chain.now("ams", group), group
-            time.sleep(0.05)
+            time.sleep(0.1)
         assert before["receivers"]["sfo/syd/syd-0"]["fraction"] > 0.2, before  # it has not waited for the whole
         group = chain.end("ams", group)
     assert group["state"] == "done", chain.told(group)
