@@ -33,7 +33,8 @@ class Cost:
 
 
 _programs: dict[str, tuple[str, float]] = {}
-"""Of processes that outlived a test: name and seconds. One of a whole session is in the costs of all its tests."""
+"""Of processes that outlived a test: name and seconds, with those of their children that have ended. One of a whole
+session is in the costs of all its tests."""
 
 
 def _alive() -> float:
