@@ -103,6 +103,23 @@ def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Any:
         told.close()
 
 
+def test_who_asks_often_costs_no_memory(rig3: Rig) -> None:
+    process = rig3.start(rig3.config(eal={"telemetry": True})).ready(60)
+    bring(rig3, TREES[0], 5, b"x" * 1000)
+    told = Telemetry(process)
+    commands = ["nodes", "node,s0.0", "ports,s0.0", "port,s0.0,1", "workers", "worker,0", "trees,s0.0"]
+    commands += [f"tree,s0.0,{TREES[0]}", "port,s0.0,77", "tree,s0.0,100"]
+
+    def often(times: int) -> float:
+        for command in commands * times:
+            told.ask(f"/datacast/{command}")
+        return process.rss_mb()
+
+    before = often(50)
+    assert often(500) < before + 1
+    told.close()
+
+
 def test_many_ask_at_once_and_it_stops_all_the_same(rig3: Rig, asan_binary: Path) -> None:
     process = rig3.start(rig3.config(workers=2, eal={"telemetry": True}), asan_binary).ready(60)
     told = [Telemetry(process) for _ in range(6)]

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -123,12 +124,20 @@ def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
     assert any("50.0 of 50.0" in (text.text or "") for text in shown.iter())
 
 
-def test_what_a_planner_s_answer_lacks_of_the_bound_is_told(capsys):
+def bars(picture: Path, **what: str) -> list[float]:
+    rows = ET.fromstring(picture.read_text()).iter("{http://www.w3.org/2000/svg}rect")
+    return [float(row.attrib["width"]) for row in rows if what.items() <= row.attrib.items()]
+
+
+def test_what_a_planner_s_answer_lacks_of_the_bound_is_told(capsys, tmp_path):
     args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", "--planner", "max-bottleneck")
     code, out, _ = run(capsys, *args, "--link", "50mbit", "--json")
     assert code == 0 and json.loads(out)["gap"] == {"part": 0.5, "receiver": "02"}
-    code, out, _ = run(capsys, *args, "--link", "50mbit")
+    code, out, _ = run(capsys, *args, "--link", "50mbit", "--svg", str(tmp_path / "trees.svg"))
     assert "gap 50.0 % at 02" in out
+    assert all(head in out for head in ("tree ", "hops", "parent>child", "bound", "of it", "the cut"))
+    picture = tmp_path / "trees-rates.svg"
+    assert bars(picture, fill="none") == [400.0, 400.0] and bars(picture, fill="#4a7fb5") == [200.0, 200.0]
 
 
 @pytest.mark.parametrize(
