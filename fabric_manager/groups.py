@@ -19,7 +19,7 @@ from msgspec import structs
 
 from datacast.services import framing
 from datacast.services.problems import NO_LEADER, Problem
-from datacast.services.store import Conflict, StoreError
+from datacast.services.store import Conflict, Lost, StoreError
 
 from . import hub, machine, requests
 from .admission import Admission, Caps
@@ -124,6 +124,7 @@ class Groups:
 
     async def stop(self) -> None:
         """Groups go on without this one."""
+        self.kept.deposed = True
         self.workers.close()
         for task in tuple(self._tasks):
             task.cancel()
@@ -231,6 +232,8 @@ class Groups:
         nodes = [self.fabric.nodes[name] for name in named if name in self.fabric.nodes]
         while time.monotonic() < self._return_s and not all(node.registered for node in nodes):
             await asyncio.sleep(LOOK_S)
+        if self.kept.deposed:  # it has let its agents go, and nobody is told that hosts have none
+            raise unwritten(Lost("this fabric manager leads no more"))
 
     async def _disown(self, group: str) -> None:
         """The caller was told that it could not be written; where it was all the same, it goes."""

@@ -13,7 +13,7 @@ from fake_agents import World
 from small import run, star, until
 
 from datacast.fabric_manager import main
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
 from datacast.fabric_manager.leadership import Leadership
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.view import View
@@ -265,3 +265,35 @@ def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_
     told = run(scenario())
     assert None in told, "it was asked while it ended"
     assert all(all(links) for links in told if links is not None)
+
+
+def test_a_request_that_waited_while_its_fabric_manager_ended_is_not_told_that_hosts_have_no_agents(
+    tmp_path: Path,
+) -> None:
+    """It is the same as one that is being written: the store was away. Found by killing services (seed 22)."""
+
+    async def scenario():
+        one = manager(str(tmp_path / "d"))
+        await one.start()
+        world = World([1000.0])
+        await world.add(["h0", "h1"], one.signalling_address)
+        spec, away = GroupSpec(source="h0", receivers=["h1"], source_path="/f"), asyncio.Event()
+        put = one.groups.kept.put
+
+        async def later(key: str, *rest: object) -> int:
+            if key.startswith("groups/"):
+                await away.wait()
+                raise Lost("the lease has ended")
+            return await put(key, *rest)
+
+        one.groups.kept.put = later
+        asked = [asyncio.create_task(one.groups.create(spec, 1, "me", "mine")) for _ in range(2)]
+        await until(lambda: one.groups.unfinished(), "the first is being written")
+        await one.stop()
+        assert not one.fabric.members()
+        away.set()
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        await world.stop()
+        return [(problem.status, problem.code) for problem in told]
+
+    assert run(scenario()) == [(503, "no_leader"), (503, "no_leader")]
