@@ -183,16 +183,21 @@ class Leadership:
             await asyncio.sleep(LEASE_S / 5)
             asked = time.monotonic()
             try:
-                if self._lease is not None:
-                    await self.store.renew(self._lease)
+                # No longer than the lease: whoever leads next waits for agents that are held here.
+                async with asyncio.timeout(max(LEASE_S / 5, heard + LEASE_S - asked)):
+                    if self._lease is not None:
+                        await self.store.renew(self._lease)
                 heard = asked
+                continue
             except Lost:
                 with contextlib.suppress(StoreError):
                     if await self.again():
                         heard = asked
+            except TimeoutError:
+                log.warning("the store does not say whether this fabric manager leads")
             except StoreError as error:
                 log.warning("%s", error)
-            if asked - heard >= LEASE_S:  # nobody says whether it still leads
+            if time.monotonic() - heard >= LEASE_S:  # nobody says whether it still leads
                 self.lose()
 
     def lose(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from small import run, star, until
 
 from datacast.fabric_manager import main
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
-from datacast.fabric_manager.leadership import Leadership
+from datacast.fabric_manager.leadership import LEASE_S, Leadership
 from datacast.fabric_manager.main import FabricManager
 from datacast.master.view import View
 from datacast.master.worker import Worker
@@ -297,3 +298,21 @@ def test_a_request_that_waited_while_its_fabric_manager_ended_is_not_told_that_h
         return [(problem.status, problem.code) for problem in told]
 
     assert run(scenario()) == [(503, "no_leader"), (503, "no_leader")]
+
+
+def test_a_leader_to_whom_the_store_says_nothing_leads_no_longer_than_its_lease(tmp_path: Path) -> None:
+    """Whoever leads next gave groups up, as their agents were held by the one before. Found by killing services."""
+
+    async def scenario():
+        one = manager(str(tmp_path / "d"))
+        await one.start()
+        one.leadership._lease = 1  # which SQLite has none of
+        one.store.renew = lambda lease: asyncio.sleep(60)
+        began = time.monotonic()
+        await one.leadership.lost.wait()
+        took = time.monotonic() - began
+        one.leadership._lease = None
+        await one.stop()
+        return took
+
+    assert simulated.run(scenario()) <= LEASE_S
