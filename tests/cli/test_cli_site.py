@@ -37,6 +37,8 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
     done = init(tmp_path, SITE)
     assert done.returncode == 0, done.stderr
     site, root = tmp_path / "site", tmp_path / "root"
+    for name, mode in (("hosts", 0o700), ("hosts/00.tar.gz", 0o600), ("controller.tar.gz", 0o600), ("token", 0o600)):
+        assert (site / name).stat().st_mode & 0o777 == mode, name  # there are keys in it, or it is one
     with tarfile.open(site / "hosts" / "00.tar.gz") as tar:
         modes = {member.name: member.mode for member in tar}
         tar.extractall(root)
