@@ -49,6 +49,7 @@ class Pool:
         """Workers on this machine, whoever has started them, by such a descriptor."""
         self._died = died
         self._task: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[Child] | None = None
 
     def watch(self, worker: Worker) -> None:
         """`died` is called at the end of a worker's process, where that is on this machine."""
@@ -77,14 +78,20 @@ class Pool:
         while True:
             try:
                 while len(self._processes) + self._back() < self._count:
-                    self._spawn()
+                    await self._spawn()
                 self._nursery.close()
             except OSError as error:
                 log.error("cannot start a worker: %s", error)
             await asyncio.sleep(AGAIN_S)
 
-    def _spawn(self) -> None:
-        child = self._nursery.start(self._arguments)
+    async def _spawn(self) -> None:
+        """Where the nursery has been let go a program loads everything: a second, or ten where there is no processor.
+        Agents and the store are heard meanwhile."""
+        self._starting = asyncio.create_task(asyncio.to_thread(self._nursery.start, self._arguments))
+        self._mind(await asyncio.shield(self._starting))
+        self._starting = None
+
+    def _mind(self, child: Child) -> None:
         self._processes[child.process] = child
         asyncio.get_running_loop().add_reader(child.process, self._ended, child.process)
 
@@ -108,6 +115,9 @@ class Pool:
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._starting:
+            with contextlib.suppress(OSError):
+                self._mind(await self._starting)
         for descriptor in tuple(self._watched):
             del self._watched[descriptor]
             asyncio.get_running_loop().remove_reader(descriptor)
