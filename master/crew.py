@@ -16,8 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
 from datacast.fabric_manager.api.reports import GroupFailure
@@ -84,7 +82,8 @@ class Crew:
         self._agents = agents
         self._root: Line | None = None
         self._lead: Member | None = None
-        self._reroutes = self._under_way = 0
+        self._reroutes, self._under_way, self._looked = 0, 0, -1
+        """The last: which entry was told with a look; whoever has the next one has it, read or not."""
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
@@ -334,8 +333,9 @@ class Crew:
             members = [m for m in self.in_touch() if m.opened]
             if (entry := digests()) is None:
                 return await self._ask(requests.STATUS, members, None, None, PROMPT_S)
+            self._looked = len(self._log)
             self._log.add(entry)
-            told = replace(entry, n=len(self._log), status=True)  # who has it says so in its status
+            told = requests.asking(entry, len(self._log))
             # A task: what was put on the log before may have to be written yet, by one that was made before.
             return await asyncio.create_task(self._ask(requests.DIGEST_STATUS, members, told, None, PROMPT_S))
         except GroupError:
@@ -453,7 +453,7 @@ class Crew:
         """Note a member's answer to an entry. False when it has to be told again, or is out."""
         if result.ok:
             member.heard = time.monotonic()
-            if member.position == index:
+            if index in (member.position, member.position + (member.position == self._looked)):
                 member.position, member.reopened = index + 1, 0
             return member.position > index
         code = result.code or "error"

@@ -123,6 +123,11 @@ class Digest(Form, frozen=True):
 Entry = Assign | Cut | Digest
 
 
+def asking(entry: Digest, n: int) -> Digest:
+    """That entry of the log, told with the question how its members are: who has it says so in its status."""
+    return replace(entry, n=n, status=True)
+
+
 # ---- others ----
 class Reroute(Form, frozen=True):
     n: int

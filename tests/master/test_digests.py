@@ -83,3 +83,24 @@ def test_a_look_that_tells_digests_does_not_overtake_what_is_to_be_told_before()
     assert {name: (answer.code, answer.n) for name, answer in answers.items()} == {
         name: ("", entries) for name in ("h0", "h1", "h2")
     }
+
+
+def test_who_has_what_came_after_a_look_has_what_the_look_told_before_that_is_read() -> None:
+    """A thousand groups lost touch with members: their looks wait for a turn while orders are answered."""
+
+    async def scenario():
+        async with lab(star(3), rates=[1000.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 90_000_000)
+            await it.running(group, 100)
+            crew = it.masters.groups[group["id"]].crew
+            said = await crew.status(lambda: Digest(((0, f"{0:064x}"),)))
+            await crew.tell(Assign(()))
+            for name, answer in said.read().items():
+                crew.noticed(crew.members[name], answer)
+            positions = {member.position for member in crew.members.values()}
+            suspects = [member.name for member in crew.members.values() if member.suspect]
+            await it.client.cancel_group(group["id"])
+            return crew.entries, positions, suspects
+
+    entries, positions, suspects = run(scenario())
+    assert (positions, suspects) == ({entries}, [])
