@@ -304,6 +304,7 @@ int sending_assign(struct source_tree *t, const struct dc_extent *e)
   dc_source_assign(t->core, e->seq, e->count);
   t->mark = extent_map_mark(&t->extents, t->sent);
   read_ahead(t);
+  forward_mark(&t->endpoint); /* it may have been asked for already */
   return 0;
 }
 

@@ -40,9 +40,9 @@ static void interest(struct script *s, uint32_t seq, uint8_t more, unsigned chil
   if (more > UINT32_MAX - seq)
     return;
   for (uint32_t i = seq; i <= seq + more && i >= seq; i++)
-    if (i >= m.begin && i < m.end) {
+    if (i >= m.begin && i < SPACE) { /* those that are not there yet are remembered */
       m.asked[i] |= 1u << child;
-      if (i > m.newest)
+      if (i > m.newest && i < m.end)
         m.newest = i;
     }
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "early.h"
 #include "far.h"
 #include "patience.h"
 #include "runs.h"
@@ -62,8 +63,9 @@ struct dc_source {
   struct patience patience;
 
   struct dc_runs given, sent; /* the numbers there are; those that were sent */
-  uint32_t next_seq;          /* one past the highest number sent */
-  uint32_t end;               /* one past the highest that was asked for */
+  struct early early;
+  uint32_t next_seq; /* one past the highest number sent */
+  uint32_t end;      /* one past the highest that was asked for */
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
@@ -185,8 +187,10 @@ static int child_of(dc_source *s, const struct dc_segment *ret)
 
 void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count)
 {
-  if (count > 0 && count <= UINT32_MAX - seq && seq >= dc_runs_end(&s->given))
+  if (count > 0 && count <= UINT32_MAX - seq && seq >= dc_runs_end(&s->given)) {
     dc_runs_add(&s->given, seq, seq + count);
+    s->early.due = s->early.n > 0;
+  }
 }
 
 void dc_source_cut(dc_source *s, uint32_t seq) { dc_runs_cut(&s->given, seq); }
@@ -355,6 +359,17 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
   }
 }
 
+/* What it asks for behind the first `there` numbers. */
+static void wait_for_numbers(dc_source *s, const struct dc_header *h, uint32_t there, const struct dc_segment *ret)
+{
+  struct dc_header rest = *h;
+  rest.seq += there;
+  rest.more -= (uint8_t)there;
+  uint32_t lost = early_put(&s->early, &rest, ret);
+  s->count.interests += lost;
+  s->count.drop[DC_DROP_BEYOND] += lost;
+}
+
 void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
 {
   advance(s, now);
@@ -362,21 +377,32 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     refuse(s, DC_DROP_RANGE);
     return;
   }
-  if (h->seq >= dc_runs_end(&s->given)) { /* before it takes a child's place */
-    s->count.interests += h->more + 1u;
-    s->count.drop[DC_DROP_BEYOND] += h->more + 1u;
-    return;
+  uint32_t end = dc_runs_end(&s->given), count = h->more + 1u;
+  if (h->seq + h->more >= end) {
+    count = h->seq < end ? end - h->seq : 0;
+    wait_for_numbers(s, h, count, ret);
+    if (count == 0)
+      return; /* before it takes a child's place */
   }
   int child = child_of(s, ret);
   if (child < 0) {
-    s->count.interests += h->more + 1u;
-    s->count.drop[DC_DROP_CHILDREN] += h->more + 1u;
+    s->count.interests += count;
+    s->count.drop[DC_DROP_CHILDREN] += count;
     return;
   }
   heard(s, &s->child[child], now, h);
   count_batches(s, h);
-  for (uint32_t i = 0; i <= h->more; i++) /* as good as an interest for each of them */
+  for (uint32_t i = 0; i < count; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
+}
+
+/* Numbers were assigned that may have been asked for before. */
+static void hear_early(dc_source *s, dc_time now)
+{
+  struct early_interest i;
+  s->early.due = false;
+  for (uint32_t n = s->early.n; n > 0 && early_take(&s->early, &i); n--)
+    dc_source_handle(s, now, &i.h, &i.ret);
 }
 
 static struct waiting *first(struct queue *q) { return &q->w[q->head]; }
@@ -521,6 +547,8 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
 unsigned dc_source_poll(dc_source *s, dc_time now, struct dc_source_tx *out, unsigned cap)
 {
   advance(s, now);
+  if (s->early.due)
+    hear_early(s, now);
   uint32_t sent = s->sent_n;
   unsigned again = repeat(s, out, cap), fresh = send_new(s, out + again, cap - again);
   if (again + fresh > 0 && s->cfg.cc->told != NULL) {
@@ -536,7 +564,7 @@ uint32_t dc_source_bore(const dc_source *s) { return s->patience.times; }
 
 dc_time dc_source_next_wake(const dc_source *s)
 {
-  dc_time answer = s->dups > 0 ? answer_at(s) : DC_NEVER;
+  dc_time answer = s->early.due ? s->now : s->dups > 0 ? answer_at(s) : DC_NEVER;
   if (answer <= s->now || s->queued == 0)
     return answer; /* tokens and ticks are caught up with when something arrives */
   if (s->tokens >= s->cost)

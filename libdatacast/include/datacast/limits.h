@@ -37,6 +37,8 @@ enum {
   DC_SOURCE_QUEUE_MAX = 8192,
   /* Return segments known to a source, per tree (the old and the new ones around a repair). */
   DC_SOURCE_CHILDREN_MAX = 16,
+  /* Interests for numbers that it has not been told of yet, per tree. */
+  DC_SOURCE_EARLY_MAX = 128,
   /* Ethernet, the deepest stack (with LOCAL), the Datacast header. */
   DC_PREFIX_MAX = 14 + 4 * (DC_SEG_MAX + 1) + 16,
   /* Payload bytes of one data packet. */
