@@ -125,6 +125,12 @@ static void ask_again(struct group *g, uint32_t block)
                         (json_int_t)lost));
 }
 
+static uint64_t block_bytes(const struct group *g, uint32_t block)
+{
+  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block, left = g->layout.size - block * bytes;
+  return left < bytes ? left : bytes;
+}
+
 /* A block from before was hashed. What did not survive is fetched in its turn: nothing was asked for yet. */
 static void claim_checked(struct group *g, uint32_t block, bool good)
 {
@@ -134,6 +140,7 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
   if (!good) {
     r->state[block] = BLOCK_OPEN;
     r->there[block] = 0;
+    r->bytes -= block_bytes(g, block);
     dc_pieces_drop_block(r->pieces, block);
   }
   if (--r->resuming > 0)
@@ -243,8 +250,7 @@ static void verify_more(struct group *g)
 /* No byte is new twice, so as many as it has are all of them. */
 static bool all_there(const struct group *g, uint32_t block)
 {
-  uint64_t bytes = (uint64_t)g->layout.piece * g->layout.per_block, left = g->layout.size - block * bytes;
-  return g->receiver->there[block] == (left < bytes ? left : bytes);
+  return g->receiver->there[block] == block_bytes(g, block);
 }
 
 void blocks_look_at(struct group *g, uint32_t block)
@@ -329,6 +335,7 @@ void blocks_resume(struct group *g)
     uint64_t first = (uint64_t)b * g->layout.per_block, end = first + g->layout.per_block;
     for (uint64_t p = first; p < end && p < pieces; p++)
       dc_pieces_add(r->pieces, p);
+    r->bytes += block_bytes(g, b);
     r->known[b] = r->claimed[b] = 1;
     r->state[b] = BLOCK_WHOLE;
     if (r->waiting++ == 0)

@@ -228,7 +228,11 @@ bool fetching_order(struct group *g, const json_t *part, json_t *result, struct 
   return true;
 }
 
-void fetching_go_on(struct group *g) { pump(g); }
+void fetching_go_on(struct group *g)
+{
+  fetching_repeat(g); /* nobody has told of what is held from before */
+  pump(g);
+}
 
 void fetching_repeat(struct group *g)
 {

@@ -75,8 +75,8 @@ json_t *receiver_status(struct group *g)
   char map[MAP_CELLS + 1];
   blocks_map(r, map);
   uint64_t unwritten = __atomic_load_n(&r->unwritten, __ATOMIC_RELAXED);
-  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "bytes",
-                   (json_int_t)bytes, "unwritten", (json_int_t)unwritten, "pieces",
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o}", "blocks_resumed", (json_int_t)r->resumed, "resuming",
+                   (json_int_t)r->resuming, "bytes", (json_int_t)bytes, "unwritten", (json_int_t)unwritten, "pieces",
                    (json_int_t)dc_pieces_held(r->pieces), "blocks_ok", (json_int_t)(r->ok - r->skipped), "bad_blocks",
                    (json_int_t)r->bad, "blocks", map, "trees", trees);
 }

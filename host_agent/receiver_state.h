@@ -19,7 +19,7 @@ struct receiver {
   struct receiver_tree *tree[GROUP_TREES_MAX];
   unsigned trees;
   struct receiver_tree *here[SHARDS_MAX]; /* the same, by shard; these change in calls only */
-  uint64_t bytes;                         /* arrived, but for what the trees count that there are */
+  uint64_t bytes;                         /* held, but for what came over the trees that there are */
   uint64_t unwritten;                     /* atomic: on their way to the file */
   /* blocks */
   uint32_t blocks, ok, waiting, cursor, verifying;

@@ -104,6 +104,8 @@ class StatusAnswer(Answer, frozen=True):
     blocks: Annotated[str, Meta(max_length=RUNS_MAX)] | Count = ""
     """A receiver: which it has, of so many runs of them. A source: how many there are."""
     blocks_ok: Count = 0
+    resuming: Count = 0
+    """Blocks held from before that are yet to be hashed again; what it holds besides it has told."""
     bad_blocks: Count = 0
     t_first_ns: Count | None = None
     t_done_ns: Count | None = None

@@ -51,8 +51,8 @@ LATE_S = 0.25
 """A fetcher that needs longer for what it was ordered leaves some of it to those who have nothing to do."""
 BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10
 """Of short objects and of others: a slow fetcher's last block should not hold everybody up."""
-SETTLE_S = 0.5
-"""After members were opened again they tell what they hold; so long that is waited for."""
+SETTLE_S, TOLD_S = 0.5, 10.0
+"""After members were opened again they tell what they hold; so long that is waited for at least, and at most."""
 REPEAT_S = 4.0
 """A run of which nothing is heard for so long is ordered again: what is there or on its way is not fetched twice."""
 
@@ -86,7 +86,8 @@ class Fetching:
         self._holders: dict[int, set[str]] = {}
         self._digest_of: dict[int, str] = {}
         self._rehoming = False
-        self._settled = 0.0
+        self._settled = self._told = 0.0
+        """What members hold is not known before; nor, until then, while one has not told all of it."""
         self._refusals: dict[str, GroupError] = {}
         self._ended: GroupError | None = None
         url = transfer.spec.url or ""
@@ -134,7 +135,8 @@ class Fetching:
         self._wanted = np.full(self._t.blocks, not self._t.shards)
         if self._t.shards:
             self._begin_ranges(self._t.shards)
-        self._settled = time.monotonic() + (SETTLE_S if self._t.order.again else 0.0)
+        if self._t.order.again:
+            self._settled, self._told = (time.monotonic() + wait for wait in (SETTLE_S, TOLD_S))
 
     def _begin_ranges(self, shards: Shards) -> None:
         t = self._t
@@ -146,6 +148,13 @@ class Fetching:
         rows = [row for name in t.everybody for row in spans(t.spec.shards.get(name, ["0-"]), shards.size, 1)]
         self._beyond = ~touched(union(rows), shards.size, piece_bytes(shards.size))
 
+    def _known(self, now: float) -> bool:
+        """What members hold, as far as it ever will be."""
+        if now < self._settled:
+            return False
+        asked = [m for m in self._crew.roots if m.role == "receiver" and not (m.final or m.aside)]
+        return now >= self._told or all(m.resuming == 0 for m in asked)
+
     # ---- while it runs ----
     def deal(self, now: float) -> None:
         """Give those who have less than two runs their next."""
@@ -156,7 +165,7 @@ class Fetching:
         if self._scheduler.homeless and not self._rehoming:
             self._rehoming = True
             self._tasks.spawn(self._rehome())
-        if now < self._settled:
+        if not self._known(now):
             return
         if not self.dealing.fetchers and self._missed():
             raise self._nobody_fetches()
@@ -239,7 +248,7 @@ class Fetching:
     def fetched(self) -> str:
         """The pieces of the exchange that members have, all blocks of each that anybody wants; "": it is no object of
         another site, or members have not told yet what they hold: the controller would read all of it again."""
-        if not self._far or self.dealing is None or not self._t.size or time.monotonic() < self._settled:
+        if not self._far or self.dealing is None or not self._t.size or not self._known(time.monotonic()):
             return ""
         piece, block = self._bytes()
         there = np.zeros(self._t.blocks + 1, np.int64)

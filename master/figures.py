@@ -162,6 +162,7 @@ class Figures:
         member.blocks = result.blocks if isinstance(result.blocks, str) else ""
         member.trees = self._like = Counts(result.trees, self._like)
         member.blocks_ok = result.blocks_ok
+        member.resuming = result.resuming
         member.bad_blocks = max(member.bad_blocks, result.bad_blocks)
         member.t_first_ns = member.t_first_ns or result.t_first_ns or None
         if member.state == "open":

@@ -111,6 +111,8 @@ class Member:
     blocks: str = ""
     """Which parts it has, as its agent tells (docs/signalling.md)."""
     last_bytes: int = 0
+    resuming: int | None = None
+    """Blocks held from before that it has not told of yet; None: it has not been heard."""
     rate_bps: float = 0.0
     bad_blocks: int = 0
     blocks_ok: int = 0

@@ -238,6 +238,23 @@ def test_an_agent_that_is_killed_asks_again_only_for_what_it_had_not_finished(fe
     assert nginx.sent() - whole <= SIZE - had * BLOCK, "nothing that was finished is asked for again"
 
 
+def test_what_is_held_from_before_is_told_and_counted_though_nobody_orders_it(fetcher: Fetcher, nginx: Nginx) -> None:
+    random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    etag = fetcher.stat(url)["etag"]
+    assert fetcher.open(url, etag)["ok"]
+    fetcher.fetch(0, 30)
+    agent = fetcher.net.agents["b"]
+    until(lambda: len(agent.noted(SIZE)) == 30, "it is noted")
+    agent.process.kill()
+    agent.process.wait()
+    fetcher.again()
+    assert fetcher.open(url, etag)["ok"]
+    fetcher.client.wait(lambda: fetcher.told().keys() == set(range(30)), "all that it holds")
+    status = fetcher.ask("status")
+    assert (status["resuming"], status["blocks_ok"], status["bytes"]) == (0, 30, 30 * BLOCK)
+
+
 @pytest.mark.parametrize("wrong", ["name", "authority"])
 def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path, wrong: str) -> None:
     cert, key = tmp_path / "server.pem", tmp_path / "server.key"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from datacast.fabric_manager.api import GroupSpec
+from datacast.master import fetching
 from datacast.master.answers import FetchAnswer, Results
 from datacast.master.fetching import Fetching
 from datacast.master.shards import Shards
@@ -31,7 +32,13 @@ class Hosts:
         self, url: str, names: tuple[str, ...] = ("a", "b"), wants: dict[str, list[str]] | None = None
     ) -> None:
         self.ordered: list[tuple[str, int]] = []
-        members = {n: SimpleNamespace(name=n, suspect=False, sends=True, final=False, fail=self._fail) for n in names}
+        members = {
+            n: SimpleNamespace(
+                name=n, role="receiver", suspect=False, aside=False, sends=True, final=False, fail=self._fail,
+                resuming=None,
+            )
+            for n in names
+        }  # fmt: skip
         self.failed: list[tuple[str, str]] = []
         shards = Shards.of(wants, SIZE, BLOCK) if wants else None
         self.tasks: list[Any] = []
@@ -41,7 +48,8 @@ class Hosts:
             plan=SimpleNamespace(payload=PAYLOAD), order=SimpleNamespace(again=False), wake=asyncio.Event(), news=False,
             scheduler=None, shards=shards, everybody=set(names),
         )  # fmt: skip
-        crew = SimpleNamespace(members=members, request=self._request, receivers=[*members.values()])
+        everybody = [*members.values()]
+        crew = SimpleNamespace(members=members, request=self._request, receivers=everybody, roots=everybody)
         self.fetching = Fetching(transfer, crew, SimpleNamespace(spawn=self.tasks.append))  # type: ignore[arg-type]
         self.members, self.transfer = members, transfer
         self.fetching.begin([*names])
@@ -161,6 +169,24 @@ def test_no_pieces_are_told_before_members_have_said_what_they_hold():
     assert hosts.fetching.fetched() == ""
     hosts.fetching._settled = 0.0
     assert hosts.fetching.fetched() != ""
+
+
+def test_no_pieces_are_told_while_one_that_was_opened_again_hashes_what_it_has(monkeypatch: pytest.MonkeyPatch):
+    hosts = Hosts(FAR)
+    hosts.transfer.order.again, start = True, time.monotonic()
+    hosts.fetching.begin(["a", "b"])
+
+    def told(after_s: float) -> bool:
+        monkeypatch.setattr(fetching.time, "monotonic", lambda: start + after_s)
+        return hosts.fetching.fetched() != ""
+
+    hosts.members["a"].resuming = 0
+    assert not told(2.0)  # nothing was heard of b
+    hosts.members["b"].resuming = 3
+    assert not told(3.0)
+    assert told(30.0)  # it would take too long
+    hosts.members["b"].resuming = 0
+    assert not told(0.1) and told(3.0)  # news are under way
 
 
 def test_of_a_url_no_pieces_are_told():
