@@ -165,8 +165,45 @@ static void who_asks_for_several_at_once_leaves_nobody_behind(void)
   }
 }
 
+/* Receivers may hear of an extent before the source does. */
+static void who_asks_too_early_is_answered_when_the_numbers_are_there(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 10);
+  struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = 8, .more = 5, .stops = 1};
+  dc_source_handle(s, 1000, &h, &to_a); /* 8 and 9 are there */
+  ask(s, 1000, 500);
+  assert(dc_source_poll(s, DC_MS, tx, CAP) == 2 && tx[1].seq == 9 && dc_source_next_wake(s) == DC_NEVER);
+  dc_source_handle(s, 2 * DC_MS, &h, &to_a); /* again: 8 and 9 twice, the others once */
+  assert(dc_source_poll(s, 2 * DC_MS, tx, CAP) == 2 && tx[0].flags == DC_FLAG_DUP);
+  dc_source_assign(s, 10, 3);
+  assert(dc_source_next_wake(s) == 2 * DC_MS);
+  assert(dc_source_poll(s, 3 * DC_MS, tx, CAP) == 3 && tx[0].seq == 10 && tx[2].seq == 12);
+  dc_source_assign(s, 13, 10);
+  assert(dc_source_poll(s, 4 * DC_MS, tx, CAP) == 1 && tx[0].seq == 13);
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 2 && c.drop[DC_DROP_BEYOND] == 0 && c.interests == 8);
+  free(s);
+}
+
+/* Of those that nobody has a number for, the last ones are kept. */
+static void early_interests_are_bounded(void)
+{
+  dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 10);
+  for (uint32_t i = 0; i < DC_SOURCE_EARLY_MAX + 5; i++)
+    ask(s, 1000, 10 + i);
+  ask(s, 1000, UINT32_MAX);
+  dc_source_counters(s, &c);
+  assert(c.drop[DC_DROP_BEYOND] == 6 && c.queued == 0);
+  dc_source_assign(s, 10, DC_SOURCE_EARLY_MAX + 5);
+  unsigned n = dc_source_poll(s, DC_SEC, tx, 64);
+  assert(n == 64 && tx[0].seq == 16);
+  free(s);
+}
+
 int main(void)
 {
+  who_asks_too_early_is_answered_when_the_numbers_are_there();
+  early_interests_are_bounded();
   a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place();
   no_rate_and_no_burst_is_above_its_bound();
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
