@@ -141,6 +141,8 @@ class SlowReceivers:
             t.plan = replace(t.plan, rated=forest.plan)
             t.forest = forest
             t.scheduler.by_name(frozenset(self._reactions.wanted()))
+            # Also those that no link reaches at the moment: no tree has a route for them now.
+            forest.owed |= {number: queue.reach for number, queue in t.scheduler.trees.items()}
         forest.slow, forest.caps, forest.narrow = frozenset(forest.caps), caps, narrow
         log.warning("group %s: planning anew, receivers take %s, by link %s", t.id, caps, narrow)
         self._reactions.others = True

@@ -113,11 +113,16 @@ class RatedForest:
         self.left: set[int] = set()
         """Trees that a receiver has left: those never come back."""
         self._ended: dict[int, RatedTree] = {}
+        self._borrowing: set[int] = set()
+        """Trees of which some receiver has a route over others."""
         self._made_for = self._reasons(sorted(plan.got))
         self.ways: dict[int, Way] = {
             number: _way(tree, found, slot)
             for slot, (number, tree, found) in enumerate(zip(ids, plan.trees, plan.routes, strict=True))
         }
+        self.owed = {number: frozenset(way.routes) for number, way in self.ways.items()}
+        """By tree: receivers that pieces were given to it for. Whatever becomes of its links, and of theirs, each of
+        them needs a route to fetch these."""
 
     @classmethod
     def of(cls, forest: Forest, network: Network, rates: Mapping[int, int], *, default: int) -> RatedForest:
@@ -144,6 +149,7 @@ class RatedForest:
         for number, way in forest.ways.items():
             if way.slot is None:
                 made.ways[number] = Way(way.arcs, way.depth, dict(way.routes), None)
+                made.owed[number] = frozenset(way.routes)
         return made
 
     @property
@@ -153,9 +159,6 @@ class RatedForest:
     def rate_of(self, number: int) -> int | None:
         slot = self.ways[number].slot
         return self.plan.trees[slot].rate_bps if slot is not None else None
-
-    def reach_of(self, number: int) -> frozenset[str]:
-        return frozenset(self.ways[number].routes)
 
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """Links went down or came up, appliances of switches came or went, other receivers are wanted, or `caps`
@@ -175,7 +178,7 @@ class RatedForest:
         gone, back = sorted(set(plan.cut_off) - before), sorted((before - set(plan.cut_off)) & set(wanted))
         if self._made_for == self._reasons(wanted) and self._whole(plan):
             self.cut_off = set(plan.cut_off)
-            return Change([], [], [], [], gone, back)
+            return Change(self._lend(), [], [], [], gone, back)
         return self._take_over(plan, wanted, gone, back)
 
     def _reasons(self, wanted: list[str]) -> tuple[object, ...]:
@@ -272,21 +275,30 @@ class RatedForest:
             if way.slot is None:
                 revived.append(number)
                 del self._ended[number]
-            if way.slot is None or set(way.arcs) != set(plan.trees[slot].arcs):
-                self.ways[number] = _way(plan.trees[slot], plan.routes[slot], slot)
+            tree = plan.trees[slot]
+            if way.slot is None or set(way.arcs) != set(tree.arcs) or not way.routes.keys() >= set(tree.receivers):
+                self.ways[number] = _way(tree, plan.routes[slot], slot)
                 changed.append(number)
             way.slot = slot
         self.plan, self._made_for = plan, self._reasons(wanted)
         self.cut_off = set(plan.cut_off)
-        # What was sent over a tree that is gone: its receivers fetch it over trees that are there.
-        for number, way in self.ways.items():
-            if way.slot is not None or all(self.network.is_up(u, v) for u, v in way.arcs):
-                continue
-            fresh = {name: blob for name, blob in self._any_routes().items() if name in way.routes}
-            if fresh and fresh != way.routes:
-                way.routes = {**way.routes, **fresh}
-                changed.append(number)
+        changed += [number for number in self._lend() if number not in changed]
         return Change(changed, lost, revived, unnamed, gone, back)
+
+    def _lend(self) -> list[int]:
+        """What was sent over a tree that is gone, or that some are not in any more, these fetch over trees that are
+        there. Returns the trees that have other routes now."""
+        others, changed = self._any_routes(), []
+        for number, way in self.ways.items():
+            own = self.plan.trees[way.slot].receivers if way.slot is not None else ()
+            good = number not in self._borrowing and all(self.network.is_up(u, v) for u, v in way.arcs)
+            lack = self.owed[number].difference(own, way.routes if good else ())
+            fresh = {name: others[name] for name in lack & others.keys()}
+            if fresh.items() - way.routes.items():
+                way.routes = {**way.routes, **fresh}
+                self._borrowing.add(number)
+                changed.append(number)
+        return changed
 
     def _slots(self, plan: Rated) -> dict[int, int]:
         """Which of the plan's trees goes on under which id: the same one, one over other links, or one that ended."""
@@ -303,7 +315,8 @@ class RatedForest:
                 if number in slots or (number in self.left and old is not live):
                     continue
                 for slot, other in free.items():
-                    if other.rate_bps == tree.rate_bps and kind(other) == kind(tree):
+                    known = self.owed[number].issuperset(other.receivers)
+                    if known and other.rate_bps == tree.rate_bps and kind(other) == kind(tree):
                         slots[number] = slot
                         del free[slot]
                         break
@@ -315,7 +328,8 @@ class RatedForest:
 
     def name(self, slot: int, number: int) -> None:
         """Give a tree of the plan an id."""
-        self.ways[number] = _way(self.plan.trees[slot], self.plan.routes[slot], slot)
+        way = self.ways[number] = _way(self.plan.trees[slot], self.plan.routes[slot], slot)
+        self.owed[number] = frozenset(way.routes)
 
 
 def _way(tree: RatedTree, found: Routes, slot: int) -> Way:

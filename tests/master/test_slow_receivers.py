@@ -139,3 +139,34 @@ def test_one_whose_cap_is_lifted_does_not_wait_for_the_trees_that_went_at_its_pa
     slow, lost, reached, record = run(scenario(), timeout=110.0)
     assert record["state"] == "done"
     assert slow and lost and not any("31" in names for names in reached.values())
+
+
+def test_one_that_was_cut_off_while_trees_were_planned_anew_can_fetch_what_the_old_ones_sent() -> None:
+    """Set aside then, it was opened without routes for those: it asked nobody for what they had sent, for ever."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE]) as it:
+
+            def links(up: bool) -> None:
+                for port in (0, 1):
+                    n = 1 + port + 2 * up
+                    it.world.agents["02"].tell_manager({"type": "link", "port": port, "up": up, "n": n, "t_ns": 1})
+
+            it.world.pace["31"] = 0.3 * LINE
+            group = await it.start("00", SIX, 2 * SIZE, aside_ms=500)
+            await it.running(group, 50)
+            master = it.masters.groups[group["id"]]
+            t, old = master.transfer, set(master.transfer.tree_ids)
+            links(False)
+            await until(lambda: "02" in t.forest.cut_off, "no link reaches it")
+            master._slow._plan_for({"31": 25_000_000}, {})
+            await until(lambda: t.reactions[-1].lost and t.tree_ids[-1] in t.scheduler.trees, "trees for a slow one")
+            await asyncio.sleep(4.0)
+            links(True)
+            await until(lambda: master.crew.members["02"].aside, "it is far behind", 20.0)
+            await until(lambda: t.finale and not master.crew.members["02"].suspect, "the others are done", 60.0)
+            opened = it.world.agents["02"].roles[group["id"]].part["routes"]
+            return old, {int(tree) for tree in opened}, await it.end(group, timeout=60.0)
+
+    old, opened, record = run(scenario(), timeout=300.0)
+    assert record["state"] == "done" and old <= opened

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
 import pytest
 
 from datacast import topologies
 from datacast.core.trees import Network
+from datacast.core.wire import decode_route
 from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.plan import PlanError, make_plan
@@ -16,8 +20,8 @@ SIX = ["02", "10", "21", "23", "31", "33"]
 FAST, SLOW = 50_000_000, 5_000_000
 
 
-def fabric(slow: bool = True):
-    g = topologies.parse("bcube:4,1")
+def fabric(slow: bool = True, topology: str = "bcube:4,1"):
+    g = topologies.parse(topology)
     for u, v, data in g.edges(data=True):
         data |= {"rate_bps": SLOW if slow and "31" in (u, v) else FAST, "mtu": 9000, "up": True}
     return g
@@ -75,9 +79,9 @@ def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
         assert plan.rated is None
 
 
-def forest(g) -> RatedForest:
+def forest(g, receivers: list[str] = SIX) -> RatedForest:
     network = Network(g)
-    plan = with_routes(network, "00", deliver(g, network, "00", SIX, default=10**9))
+    plan = with_routes(network, "00", deliver(g, network, "00", receivers, default=10**9))
     return RatedForest(g, network, "00", plan, ids=list(range(1, len(plan.trees) + 1)), payload=8000, default=10**9)
 
 
@@ -223,6 +227,56 @@ def test_a_group_that_was_planned_with_one_rate_has_it_again_and_links_that_fail
         for up in (False, True):
             assert not it.update([(parent, child, up)], SIX).unnamed, "no new trees, however often a link flaps"
     assert len(it.ways) == number
+
+
+def passed(g, node: str, route: bytes) -> list[str]:
+    """The nodes that a receiver's interests pass."""
+    way = [node]
+    for port in (port for stop in decode_route(route) for port in stop.fwd.ports):
+        node = next(other for other in g[node] if g.edges[node, other]["ports"][node] == port)
+        way.append(node)
+    return way
+
+
+def lacks(it: RatedForest, down: set[frozenset[str]], wanted: list[str]) -> list[tuple[int, str]]:
+    """Trees, and receivers that links reach and that cannot fetch what was sent to them over that tree."""
+    found = []
+    for number, names in it.owed.items():
+        for name in names.intersection(wanted) - it.cut_off:
+            route = it.ways[number].routes.get(name)
+            way = passed(it.graph, name, route) if route else []
+            if way[-1:] != ["00"] or any(frozenset(link) in down for link in pairwise(way)):
+                found.append((number, name))
+    return found
+
+
+def test_whoever_pieces_were_given_for_can_fetch_them_whatever_comes_and_goes() -> None:
+    """Receivers that were away when trees were planned anew had no routes for what had been sent: nobody sent that
+    again, and their group never ended."""
+    three = ["01", "10", "11"]
+    for seed in range(300):
+        g, rng = fabric(slow=False, topology="bcube:2,1"), random.Random(seed)
+        it, number, down, wanted = forest(g, three), 10, set[frozenset[str]](), three
+        for step in range(12):
+            deltas = []
+            match rng.randrange(3):
+                case 0:
+                    u, v = rng.choice(list(g.edges))
+                    down ^= {frozenset((u, v))}
+                    deltas = [(u, v, frozenset((u, v)) not in down)]
+                case 1:
+                    wanted = [name for name in three if (name in wanted) != (name == rng.choice(three))] or three
+                case _:
+                    it.caps = {rng.choice(wanted): rng.choice((SLOW, 2 * SLOW))} if rng.random() < 0.5 else {}
+            change = it.update(deltas, wanted)
+            for slot in change.unnamed:
+                number += 1
+                it.name(slot, number)
+            if it.refused:
+                break
+            assert lacks(it, down, wanted) == [], (seed, step)
+            live = {number: it.plan.trees[way.slot] for number, way in it.ways.items() if way.slot is not None}
+            assert all(it.owed[number].issuperset(tree.receivers) for number, tree in live.items()), (seed, step)
 
 
 def test_a_rate_per_direction_goes_before_the_one_for_both():
