@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import typer
 from commands import command
-from small import run, star, until
+from small import at_the_end, run, star, until
 
 from datacast.cli.arguments import parse_receivers
 from datacast.cli.shards import parse_holds, parse_shards
@@ -80,12 +79,6 @@ def test_send_follows_to_the_end_and_says_how_it_went() -> None:
     record = json.loads(out_json)
     assert (code_json, err_json) == (0, "") and record["state"] == "done" and len(record["receivers"]) == 3
     assert record["options"]["cache_bytes"] == 65536 and record["dest_path"] == "file"
-
-
-def at_the_end(record: dict[str, Any]) -> dict[str, Any]:
-    """Its share of the links is given back a moment after it is done."""
-    trees = {name: {k: v for k, v in tree.items() if k != "share_bps"} for name, tree in record["trees"].items()}
-    return {**record, "trees": trees}
 
 
 def test_send_to_a_set_and_without_watching() -> None:

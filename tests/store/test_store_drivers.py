@@ -163,7 +163,12 @@ def test_a_watch_tells_what_is_there_and_what_changes(opened: Opened) -> None:
 
 def test_a_value_that_no_driver_takes_is_refused(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        await store.put("a", "x" * VALUE_MAX, 0)
+        longest = "x" * VALUE_MAX
+        try:
+            await store.put("a", longest, 0)
+        except Conflict:  # the answer was late on a busy machine, and it was asked for again
+            entry = await store.get("a")
+            assert entry is not None and entry.value == longest
         with pytest.raises(StoreError, match="exceeds"):
             await store.put("b", "x" * (VALUE_MAX + 1), 0)
 
