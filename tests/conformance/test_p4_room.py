@@ -74,7 +74,7 @@ def test_children_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None
     came = gather(node.wires, c.P4_CHILDREN_MAX, 0.1)
     labels = sorted(int.from_bytes(frame[14:17], "big") >> 4 for frame in came[LEFT])
     assert labels == [adj(100 + i) for i in range(c.P4_CHILDREN_MAX)]
-    assert all(len(frame) < 300 for frame in came.get(SOURCE, [])), "only what waited for too long, and was asked for again"
+    assert all(len(frame) < 300 for frame in came.get(SOURCE, [])), "only interests that waited for too long"
 
 
 def test_interests_beyond_the_room_of_a_set_are_refused_and_counted(node: P4Plane) -> None:
