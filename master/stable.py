@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -174,12 +174,20 @@ class RatedForest:
             return Change()
         before = set(self.cut_off)
         if (plan := self.planned(wanted)) is None:
-            return Change()  # the trees that there are go on
+            return self._stay(wanted, self.cut_off)
         gone, back = sorted(set(plan.cut_off) - before), sorted((before - set(plan.cut_off)) & set(wanted))
         if self._made_for == self._reasons(wanted) and self._whole(plan):
             self.cut_off = set(plan.cut_off)
             return Change(self._lend(), [], [], [], gone, back)
         return self._take_over(plan, wanted, gone, back)
+
+    def _stay(self, wanted: list[str], cut_off: Iterable[str]) -> Change:
+        """The trees that there are go on. Whom none of them reaches counts as cut off: its time runs."""
+        live = [self.plan.trees[way.slot] for way in self.ways.values() if way.slot is not None]
+        reached = {name for tree in live for name in tree.receivers}
+        before, self.cut_off = self.cut_off, {*cut_off, *(set(wanted) - reached)}
+        back = (before - self.cut_off) & set(wanted)
+        return Change([], [], [], [], sorted(self.cut_off - before), sorted(back))
 
     def _reasons(self, wanted: list[str]) -> tuple[object, ...]:
         """What trees were made for, but for the links."""
@@ -260,7 +268,7 @@ class RatedForest:
         unnamed = [slot for slot in range(len(plan.trees)) if slot not in slots.values()]
         self.refused = len(self.ways) + len(unnamed) > TREES_MAX
         if self.refused:
-            return Change()
+            return self._stay(wanted, plan.cut_off)
         changed: list[int] = []
         lost: list[int] = []
         revived: list[int] = []

@@ -184,6 +184,7 @@ def test_a_plan_with_more_trees_than_a_group_may_have_is_refused_and_those_there
     assert it.refused and change.nothing and TREES_MAX - 4 < len(it.ways) <= TREES_MAX
     live = [way for way in it.ways.values() if way.slot is not None]
     assert {name for way in live for name in way.routes} == set(SIX)
+    assert it.update([], [*SIX, "12"]).cut_off == ["12"] and it.cut_off == {"12"}, "no tree will ever reach it"
     it.caps = {}
     change = it.update([], SIX)
     assert not change.unnamed and not it.refused, "going back needs none"
@@ -288,6 +289,16 @@ def test_a_rate_per_direction_goes_before_the_one_for_both():
     assert plan.rated is not None and plan.rated.got["31"] == 2 * SLOW
     back = make_plan(g, "31", ["00", "02"], GroupOptions())
     assert back.rated is None or set(back.rated.got.values()) == {2 * FAST}
+
+
+def test_one_for_whom_no_trees_can_be_made_is_as_good_as_cut_off():
+    """It was waited for for ever."""
+    it = forest(fabric(slow=False), SIX[1:])
+    it.payload = 9000  # no route fits beside it
+    assert it.update([], SIX).cut_off == ["02"] == sorted(it.cut_off)
+    it.payload = 8000
+    change = it.update([], SIX)
+    assert change.back == ["02"] and change.unnamed and not it.cut_off
 
 
 @pytest.mark.parametrize("rates", [{"31": 5}, {"31": 0, "s0.3": 5}, {"31": 5, "s0.3": True}, [5, 5]])
