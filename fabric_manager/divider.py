@@ -113,6 +113,7 @@ class Divider:
                 self._change(record.id, None)
             if ended:
                 self._groups.pop(record.id, None)
+                self._rates.pop(record.id, None)
             return
         if known is None:
             sure = set[str]() if record.id in self._missed else None

@@ -80,6 +80,7 @@ def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_par
         world.divider.follow(record("i", "h2", "s", "h3", tree=3, priority="background"), False)
         await until(lambda: world.rates.get("i") == {"3": 25_000_000}, "what h leaves of the cable from h2")
         world.divider.follow(record("h", "h2", "s", "h1", tree=2), True)
+        assert world.divider.share_of("h") == {}  # at once: its record says so as it says that it is done
         await until(lambda: world.rates["g"] == {"1": None}, "g is alone again and needs no bound")
 
     scenario(steps)

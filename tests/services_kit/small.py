@@ -63,9 +63,3 @@ async def until(condition: Callable[[], Any], what: str, timeout: float = 60.0) 
             return value
         assert time.monotonic() < end, f"not within {timeout} s: {what}"
         await asyncio.sleep(pause)
-
-
-def at_the_end(record: dict[str, Any]) -> dict[str, Any]:
-    """A group's. Its share of the links is given back a moment after it is done."""
-    trees = {name: {k: v for k, v in tree.items() if k != "share_bps"} for name, tree in record["trees"].items()}
-    return {**record, "trees": trees}
