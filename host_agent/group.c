@@ -130,11 +130,11 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
     return fault_set(why, "stale", "epoch %" PRIu64 " of group %s is over: a master of epoch %" PRIu64 " has it", epoch,
                      id, last);
   if (g == NULL) {
-    epochs_note(&all->epochs, id, epoch);
+    epochs_note(&all->epochs, id, epoch, 0);
   } else if (epoch > g->epoch) {
     log_info("group %s: epoch %" PRIu64 " has begun", id, epoch);
     g->epoch = epoch;
-    g->had_n = g->reroute_n = g->rates_n = g->had_rows = 0;
+    g->had_n = g->routed_n = g->rates_n = g->had_rows = 0;
   }
   return true;
 }
@@ -157,7 +157,7 @@ void group_close(struct group *g, const char *reason, bool keep)
   if (g->receiver != NULL)
     receiver_close(g, keep);
   loop_timer(all->host->loop, &g->lease, DC_NEVER);
-  epochs_note(&all->epochs, g->id, g->epoch);
+  epochs_note(&all->epochs, g->id, g->epoch, g->routed_n);
   struct group **at = &all->first;
   while (*at != g)
     at = &(*at)->next;
@@ -284,6 +284,16 @@ static bool update(struct group *g, const struct opening *o, const json_t *whole
   return true;
 }
 
+/* `open` and `reroute` have one count: either says what the routes are from then on. What was overtaken, by a message that
+ * went around a member that does not answer, is refused: who asked may wait for it yet. *n: `otherwise` where it says none. */
+static bool in_turn(const json_t *whole, uint64_t least, uint64_t otherwise, uint64_t *n, struct fault *why)
+{
+  if (!get_integer(whole, "n", 0, (UINT64_C(1) << 53) - 1, otherwise, n, why))
+    return false;
+  return *n >= least ||
+         fault_set(why, "overtaken", "number %" PRIu64 " came, after %" PRIu64 " had been carried out", *n, least);
+}
+
 bool group_open(struct groups *all, const char *id, const json_t *whole, const json_t *part, struct conn *parent,
                 struct fault *why)
 {
@@ -291,6 +301,9 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   if (!parse(all, whole, part, &o, why))
     return false;
   struct group *g = group_find(all, id);
+  uint64_t n, least = g != NULL ? g->routed_n : epochs_routed(&all->epochs, id) + 1;
+  if (!in_turn(whole, least, least, &n, why))
+    return false;
   if (g != NULL && g->role == ROLE_RELAY && o.role != ROLE_RELAY) { /* it takes a part after all */
     group_close(g, "opened in another role", false);
     g = NULL;
@@ -313,6 +326,7 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
       group_close(g, why->text, false);
     return false;
   }
+  g->routed_n = n;
   if (fresh)
     log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);
   if (!fresh || g->state == GROUP_DONE)
@@ -427,11 +441,11 @@ bool group_order(struct group *g, enum group_order what, const json_t *whole, st
 bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
 {
   uint64_t n;
-  if (!get_integer(whole, "n", 0, (UINT64_C(1) << 53) - 1, g->reroute_n, &n, why))
+  if (!in_turn(whole, g->routed_n, g->routed_n, &n, why))
     return false;
-  if (g->receiver == NULL || n < g->reroute_n) /* overtaken on its way around a member that does not answer */
+  if (g->receiver == NULL)
     return true;
-  g->reroute_n = n;
+  g->routed_n = n;
   if (!receiver_routes(g, json_object_get(part, "routes"), why) ||
       !receiver_leave(g, json_object_get(part, "leave"), why))
     return false;

@@ -38,7 +38,7 @@ struct group {
   struct fetching *fetching;      /* what it fetches from an origin */
   uint64_t had_n;                 /* number of the last assign, cut or digest applied */
   size_t had_rows;                /* of the assign that follows, applied before a tree had no room for more */
-  uint64_t reroute_n;             /* and of the last reroute */
+  uint64_t routed_n;              /* and of the last open or reroute */
   uint64_t rates_n;               /* and of the last rates */
   uint64_t t_first_ns, t_done_ns; /* realtime; 0: not yet */
 };
@@ -57,7 +57,7 @@ void groups_close(struct groups *all) __attribute__((nonnull));
 
 struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
 /* A request of a master of `epoch` for the group `id`, `g` when it is open here. An earlier master's is refused (`stale`);
- * with a later one `assign`, `digest`, `cut`, `reroute` and `rates` are numbered anew. */
+ * with a later one all that has numbers is numbered anew. */
 bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t epoch, struct fault *why)
     __attribute__((nonnull(1, 3, 5)));
 /* The group was named by a request. */
@@ -67,7 +67,8 @@ void group_renew(struct group *g) __attribute__((nonnull));
 void group_adopt(struct group *g, struct conn *from) __attribute__((nonnull));
 void group_close(struct group *g, const char *reason, bool keep) __attribute__((nonnull));
 
-/* `open`: create or update. False with *why. */
+/* `open`: create or update. False with *why. One whose `n` is lower than that of the last `open` or `reroute`, or that is late
+ * for a group that was closed since, is refused (`overtaken`) and changes nothing. */
 bool group_open(struct groups *all, const char *id, const json_t *whole, const json_t *part, struct conn *parent,
                 struct fault *why) __attribute__((nonnull(1, 2, 3, 6)));
 /* `assign`, `digest`, `cut`: the argument is the message's `all`. Its `n` numbers them: one that was applied already
@@ -75,7 +76,7 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
 enum group_order { GROUP_ASSIGN, GROUP_DIGEST, GROUP_CUT };
 bool group_order(struct group *g, enum group_order what, const json_t *whole, struct fault *why)
     __attribute__((nonnull));
-/* `reroute`: the message's `all` and the own part. One whose `n` is lower than that of the last one changes nothing. */
+/* `reroute`: the message's `all` and the own part; numbered with `open`. */
 bool group_reroute(struct group *g, const json_t *whole, const json_t *part, struct fault *why)
     __attribute__((nonnull(1, 2, 4)));
 /* `rates`: the message's `all`. Nothing for who is no source, and for an `n` lower than that of the last one. */

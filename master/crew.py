@@ -16,6 +16,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
 from datacast.fabric_manager.api.reports import GroupFailure
@@ -72,7 +74,7 @@ class Crew:
     ) -> None:
         self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
-        self._opening, self._own_opening = opening, own_opening
+        self._what_to_open, self._own_opening = opening, own_opening
         self._on_event, self._wake, self._spawn = on_event, wake, spawn
         self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
         self._on_status, self._returns = on_status, returns
@@ -82,8 +84,8 @@ class Crew:
         self._agents = agents
         self._root: Line | None = None
         self._lead: Member | None = None
-        self._reroutes, self._under_way, self._looked = 0, 0, -1
-        """The last: which entry was told with a look; whoever has the next one has it, read or not."""
+        self._routed, self._under_way, self._looked = 0, 0, -1
+        """Number of the last `open` or `reroute`; orders not acknowledged yet; the entry told with the last look."""
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
@@ -156,9 +158,6 @@ class Crew:
         """Those in the common tree."""
         members = [m for m in self.members.values() if m.state != "failed" and not m.suspect and not m.aside]
         return [m for m in members if m.opened or not m.final]
-
-    def _at_work(self) -> list[Member]:
-        return [m for m in self.in_touch() if m.opened and (m.sends or m.state != "done")]
 
     # ---- over the common tree ----
     async def connect(self) -> None:
@@ -279,6 +278,10 @@ class Crew:
             member.opened, member.heard, member.state = True, now, "open"
             member.met = self._began = True
 
+    def _opening(self) -> Opening:
+        self._routed += 1
+        return replace(self._what_to_open(), n=self._routed)
+
     def _parts(self, members: list[Member]) -> dict[str, SourcePart | ReceiverPart]:
         return {m.name: self._own_opening(m) for m in members}
 
@@ -329,7 +332,7 @@ class Crew:
                 await self.connect()
                 self._rewire = True
             if self._rewire:
-                await self._open_again()
+                await self.reopen()
             members = [m for m in self.in_touch() if m.opened]
             if (entry := digests()) is None:
                 return await self._ask(requests.STATUS, members, None, None, PROMPT_S)
@@ -351,9 +354,9 @@ class Crew:
             self._wake()
             self.check_source()
 
-    async def _open_again(self) -> None:
-        """The common tree has changed: events must come over it, and nobody may have missed anything."""
-        self._rewire, members = False, self._at_work()
+    async def reopen(self) -> None:
+        """`open` to all in the common tree, which has changed: events must come over it, nobody may miss anything."""
+        self._rewire, members = False, [m for m in self.in_touch() if m.opened and (m.sends or m.state != "done")]
         assert self._root and self._lead
         told = (await self.request(requests.STATUS, [lead := self._lead], timeout=PROMPT_S)).of(lead.name)
         lead.position = 0 if told.code == "no_group" else lead.position  # its agent was started again
@@ -385,9 +388,9 @@ class Crew:
         members = [m for m in self.in_touch() if m.opened and not m.final and (m.name in routes or m.name in leave)]
         if not members:
             return
-        self._reroutes += 1
+        self._routed += 1
         parts = {m.name: Routes(routes.get(m.name, {}), leave.get(m.name, [])) for m in members}
-        results = await self.request(requests.REROUTE, members, Reroute(self._reroutes), parts, PROMPT_S)
+        results = await self.request(requests.REROUTE, members, Reroute(self._routed), parts, PROMPT_S)
         for member in members:
             if results.of(member.name).ok:
                 member.heard = time.monotonic()
@@ -397,10 +400,6 @@ class Crew:
     def rewire(self) -> None:
         """Send `open` to all before the next status."""
         self._rewire = True
-
-    async def reopen(self) -> None:
-        """`open` to all in the common tree: trees were added."""
-        await self._open_again()
 
     async def dismiss(self, member: Member, reason: str, keep: bool) -> None:
         """`close` for one member."""
@@ -453,7 +452,8 @@ class Crew:
         """Note a member's answer to an entry. False when it has to be told again, or is out."""
         if result.ok:
             member.heard = time.monotonic()
-            if index in (member.position, member.position + (member.position == self._looked)):
+            # Answers to a look wait for their turn: who has the entry behind the look's own has that one, too.
+            if member.position == index or member.position == self._looked == index - 1:
                 member.position, member.reopened = index + 1, 0
             return member.position > index
         code = result.code or "error"
@@ -537,12 +537,12 @@ class Crew:
         if not self._may_return(member):
             self._set_aside(member, "it is far behind the others")
             return
-        part = Branch(member.name, member.addr, self._own_opening(member))
         if stranger:
             await visit.ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
         member.met = self._began = True
+        part = Branch(member.name, member.addr, self._own_opening(member))
         opened = (await visit.ask(requests.OPEN, part, self._opening())).read().of(member.name)
-        if opened.code in ("busy", "walking", "unreachable"):  # with what it has of the file
+        if opened.code in ("busy", "walking", "unreachable", "overtaken"):  # with what it has of the file
             raise SignallingError(opened.error, what=member.name)
         if not opened.ok:
             member.refused(opened)

@@ -76,6 +76,8 @@ class Opening(Form, frozen=True):
     source: str
     lease_ms: int
     trees: tuple[Transport, ...]
+    n: int = 0
+    """One count with `reroute`: which of them was sent last."""
     bundle: bool = False
     sha256: str = ""
     stamp: str = ""

@@ -467,8 +467,8 @@ class Transfer:
     def _wants(self, name: str) -> Message:
         return {"wants": self.wants[name]} if name in self.wants else {}
 
-    def open(self) -> dict[str, Message]:
-        """Who still writes out what it had is asked again, as a master does."""
+    def open(self, **more: object) -> dict[str, Message]:
+        """Who still writes out what it had is asked again, as a master does. `more`: of what all are told."""
         tree = {
             "id": self.tree,
             "cc": "steady",
@@ -489,7 +489,7 @@ class Transfer:
             "source": self.source,
             "lease_ms": self.lease_ms,
             "trees": [tree],
-            **self.more,
+            **self.more | more,
         }
 
         def told() -> dict[str, Message] | None:

@@ -130,21 +130,44 @@ def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) ->
     assert transfer.wait_ended()["b"]["event"] == "done", "at 100 kbit/s that would take more than three minutes"
 
 
-def test_a_reroute_that_was_overtaken_changes_nothing(pair: Net, tmp_path: Path) -> None:
+def test_routes_that_were_overtaken_change_nothing(pair: Net, tmp_path: Path) -> None:
+    """`open` and `reroute` have one count: who went around a member that does not answer may come before the other."""
     transfer = Transfer(pair, "a", random_file(tmp_path / "f", 100_000), {"b": path_direct()})
-    transfer.open()
+    transfer.client.epoch = 8
+    assert transfer.open(n=3)["b"]["ok"] and transfer.open(n=3)["b"]["ok"], "over two ways, it may come twice"
 
     def reroute(number: int, route: str) -> Message:
         part = pair.member("b", {"routes": {str(transfer.tree): route}})
         return transfer.client.request("reroute", pair.member("a", None, [part]), {"n": number}, transfer.group)["b"]
 
     assert reroute(5, path_direct().hex())["ok"]
-    assert reroute(4, "nonsense") == {"ok": True}
+    late = reroute(4, "nonsense")
+    assert late["code"] == "overtaken" and "4 came, after 5" in late["error"]
     assert reroute(6, "nonsense")["code"] == "bad_request"
+    transfer.tree += 1
+    late = transfer.open(n=2)
+    assert {r["code"] for r in late.values()} == {"overtaken"}, late
+    transfer.tree -= 1
+    assert transfer.open(n=7)["b"]["ok"]
+    assert reroute(6, path_direct().hex())["code"] == "overtaken"
     transfer.client.epoch = 9  # another master counts from the beginning
     assert reroute(1, "nonsense")["code"] == "bad_request"
-    transfer.assign()
+    assert transfer.assign()["a"]["ok"], "its tree is the one it was"
     transfer.wait_ended()
+
+
+def test_an_order_to_open_that_comes_after_the_group_was_closed_opens_nothing(pair: Net, tmp_path: Path) -> None:
+    transfer = Transfer(pair, "a", random_file(tmp_path / "f", 100_000), {"b": path_direct()})
+    transfer.client.epoch = 1
+    assert transfer.open(n=2)["b"]["ok"]
+    transfer.close()
+    for late in (1, 2):
+        assert {r["code"] for r in transfer.open(n=late).values()} == {"overtaken"}
+        assert {r["code"] for r in transfer.status().values()} == {"no_group"}
+    assert transfer.open(n=3)["b"]["ok"], "its master has called it back"
+    transfer.close()
+    transfer.client.epoch = 2
+    assert transfer.open(n=1)["b"]["ok"], "the next master counts from the beginning"
 
 
 def test_wrong_agent_at_an_address(line: Net) -> None:

@@ -100,7 +100,7 @@ class Role:
     digests: set[int] = field(default_factory=set)
     state: str = "running"
     had_n: int = 0
-    reroute_n: int = 0
+    routed_n: int = 0
     rates_n: int = 0
     parent: Any = None
     t_first_ns: int | None = None
@@ -360,7 +360,7 @@ class Agent:
         if epoch < self.epochs.get(group, 0):
             return _refused("stale", f"epoch {epoch} of group {group} is over")
         if epoch > self.epochs.get(group, 0) and role is not None:
-            role.had_n = role.reroute_n = role.rates_n = role.rows = 0
+            role.had_n = role.routed_n = role.rates_n = role.rows = 0
         self.epochs[group] = epoch
         if op == "open":
             assert part is not None
@@ -382,8 +382,10 @@ class Agent:
             return self._status(role)
         if op == "reroute":
             assert part is not None
-            if role.kind == "receiver" and body["n"] >= role.reroute_n:
-                role.reroute_n = body["n"]
+            if body["n"] < role.routed_n:
+                return _refused("overtaken", f"number {body['n']} came, after {role.routed_n} had been carried out")
+            if role.kind == "receiver":
+                role.routed_n = body["n"]
                 return self._routes(role, part.get("routes", {}))
             return {"ok": True}
         if op == "rates":

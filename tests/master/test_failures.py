@@ -144,9 +144,12 @@ def test_a_lost_tree_leaves_its_share_to_the_other_and_comes_back_with_the_link(
             )
             tell(it, "21", 2, 0, True)
             await until(lambda: not master.transfer.scheduler.trees[lost[0]].lost, "it is used again")
-            return await it.end(group), lost
+            record = await it.end(group)
+            return record, lost, [(op, m["all"]["n"]) for op, _, m in it.world.requests if op in ("open", "reroute")]
 
-    record, lost = run(scenario())
+    record, lost, routed = run(scenario())
+    numbers = [n for _, n in dict.fromkeys(routed)]
+    assert numbers == sorted(set(numbers)) and numbers[0] == 1, f"either is later than all before: {routed}"
     assert record["state"] == "done" and len(record["trees"]) == 2
     reactions = record["report"]["reactions"]
     assert [r for r in reactions if r.get("revived") == lost]
@@ -381,13 +384,13 @@ def test_a_group_whose_last_receiver_is_done_while_another_master_asks_is_done(m
     assert record["receivers"]["h1"]["state"] == "done"
 
 
-@pytest.mark.parametrize("begins", [True, False])
-def test_a_receiver_that_still_writes_out_what_it_had_is_opened_a_moment_later(begins: bool) -> None:
-    """As the group begins, and when it comes back."""
+@pytest.mark.parametrize("begins, code", [(True, "busy"), (False, "busy"), (False, "overtaken")])
+def test_a_receiver_that_cannot_be_opened_yet_is_opened_a_moment_later(begins: bool, code: str) -> None:
+    """As the group begins, and when it comes back: it writes out what it had, or another order came first."""
 
     async def scenario():
         async with lab(star(3), rates=[RATE]) as it:
-            h1, busy = it.world.agents["h1"], {"open": ("busy", "it is being written out")}
+            h1, busy = it.world.agents["h1"], {"open": (code, "it is being written out")}
             if begins:
                 h1.fail |= busy
             group = await it.start("h0", ["h1", "h2"], SIZE)

@@ -233,6 +233,8 @@ class FakeAgent:
         self.roles: dict[str, Role] = {}
         self.fail: dict[str, tuple[str, str]] = {}
         self.epochs: dict[str, int] = {}
+        self.routed: dict[str, int] = {}
+        """By group: the number of the last `open` or `reroute`."""
         self.mute_events = False
         self.stall_done = False
         self.other_bytes = 0
@@ -419,11 +421,17 @@ class FakeAgent:
         if epoch < last:
             return {"ok": False, "code": "stale", "error": f"epoch {epoch} of group {group} is over"}
         self.epochs[group] = epoch
-        if epoch > last and group in self.roles:
-            self.roles[group].had_n = 0
+        if epoch > last:
+            self.routed.pop(group, None)
+            if group in self.roles:
+                self.roles[group].had_n = 0
         if op in self.fail:
             code, error = self.fail[op]
             return {"ok": False, "code": code, "error": error}
+        if op in ("open", "reroute"):
+            if body["n"] < self.routed.get(group, 0):
+                return {"ok": False, "code": "overtaken", "error": f"after {self.routed[group]} had come"}
+            self.routed[group] = body["n"]
         if op == "stat":
             if "unfinished" in part:
                 return {"ok": True, "mtime_ns": 1, **self.left[part["unfinished"]]}
