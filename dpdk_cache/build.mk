@@ -49,10 +49,10 @@ C_TESTS += test-c-switch
 SWITCH_TESTS := $(basename $(notdir $(wildcard $(SWITCH_DIR)/tests/test_*.c)))
 
 $(SWITCH_OUT)/plain/test_%: $(SWITCH_DIR)/tests/test_%.c $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB)
-	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
+	@echo 'CC $<'; $(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS) $(DATAPATH_LIB) $(CORE_LIB) $(SWITCH_LIBS) -o $@
 
 $(SWITCH_OUT)/asan/test_%: $(SWITCH_DIR)/tests/test_%.c $(SWITCH_PARTS_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
-	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS_ASAN) \
+	@echo 'CC $< (sanitized)'; $(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(SWITCH_PARTS_ASAN) \
 	  $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 .PHONY: test-c-switch

@@ -57,11 +57,11 @@ $(AGENT_BIN_ASAN): $(AGENT_OBJ_ASAN) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(B
 # The tests link everything but main.
 $(AGENT_OUT)/plain/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ)) $(DATAPATH_LIB) $(CORE_LIB) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
 
 $(AGENT_OUT)/asan/test_%: $(AGENT_DIR)/tests/test_%.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) $(AGENT_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(AGENT_LIBS) -o $@
 
 # The Python tests run the program under sanitizers as well.
 test-c-agent: $(AGENT_TESTS) $(AGENT_BIN_ASAN)

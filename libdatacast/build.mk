@@ -41,11 +41,11 @@ $(CORE_LIB_ASAN): $(CORE_OBJ_ASAN)
 # Tests may look at the core's internal headers too.
 $(CORE_OUT)/plain/test_%: $(CORE_DIR)/tests/test_%.c $(CORE_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB) -o $@
+	$(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB) -o $@
 
 $(CORE_OUT)/asan/test_%: $(CORE_DIR)/tests/test_%.c $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB_ASAN) -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) -I$(CORE_DIR)/src -MMD -MP -MF $@.d $< $(CORE_LIB_ASAN) -o $@
 
 test-c-core: check-symbols $(CORE_TESTS) $(CORE_TESTS_ASAN)
 	@for t in $(CORE_TESTS) $(CORE_TESTS_ASAN); do $$t || { echo "failed: $$t" >&2; exit 1; }; done

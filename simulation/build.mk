@@ -30,9 +30,9 @@ $(SIM_OUT)/campaign: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM
 	@mkdir -p $(@D)
 	$(CC) $(SIM_CFLAGS) $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) -lm -o $@
 
-$(SIM_OUT)/campaign_asan: $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) $(SIM_HEADERS) $(SIM_DIR)/build.mk
+$(SIM_OUT)/campaign_asan: $(SIM_CAMPAIGN) $(SIM_SRC) $(CORE_LIB_ASAN) $(SIM_HEADERS) $(SIM_DIR)/build.mk
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_CAMPAIGN) $(SIM_SRC) $(SIM_CORE) -lm -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) -I$(SIM_DIR)/src $(SIM_CAMPAIGN) $(SIM_SRC) $(CORE_LIB_ASAN) -lm -o $@
 
 sim: $(SIM_OUT)/campaign ## run fault campaigns in the simulator (SEEDS=1000 FIRST=1, or REPLAY=FILE)
 	@$(SIM_OUT)/campaign $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),1000) --first $(FIRST) --keep $(SIM_OUT))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -45,6 +46,7 @@ BYTES_MAX = 1 << 20
 PURE = (["master", "plan"], ["master", "requests"], ["master", "schedule"], ["fabric_manager", "shares"])
 
 
+@cache
 def tracked(*suffixes: str) -> list[Path]:
     """Files of the project (known to git, or new and not ignored); the source tree without git counts everything."""
     try:
@@ -62,6 +64,7 @@ def part_of(path: Path) -> str | None:
     return next((part for folder, part in FOLDERS.items() if name.startswith(folder + "/")), None)
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Absolute names of everything a Python file imports."""
     found = set()

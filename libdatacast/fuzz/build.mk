@@ -63,7 +63,7 @@ fuzz: $(FUZZERS:%=$(FUZZ_OUT)/%) ## fuzz parsers, node, source, receiver, hellos
 	  [ $$status = 0 ] || { echo "failed: $(f); see $$log" >&2; exit 1; };)
 
 # ---- the same inputs without clang ----
-REPLAY_CC = $(CC) -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -Wall -Wextra $(SANITIZE) -MMD -MP -MF $@.d
+REPLAY_CC = $(CC) -std=gnu11 -I$(CORE_DIR)/include $(FUZZ_FLAGS) -Wall -Wextra $(SANITIZE) $(TEST_CFLAGS) -MMD -MP -MF $@.d
 REPLAYS := $(FUZZERS:%=$(FUZZ_OUT)/replay-%)
 
 $(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN)
