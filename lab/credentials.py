@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import urllib.request
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +82,18 @@ class Credentials:
         files = self._files.get(identity)
         return Security(Identity(**files, role=identity.partition("/")[0])) if files else Security(insecure=True)
 
+    @cached_property
+    def _master(self) -> ssl.SSLContext | None:
+        """A master's, for agents. Every agent is asked again and again, and to make one takes longer than to ask."""
+        identity = self.security("master/main").identity
+        return identity.client_for("agent") if identity else None
+
     def agent(self, address: str, timeout_s: float) -> socket.socket:
         """A connection to an agent, as a master's. Raises OSError."""
         host, _, port = address.rpartition(":")
-        identity = self.security("master/main").identity
         sock = socket.create_connection((host, int(port)), timeout=timeout_s)
         try:
-            return identity.client_for("agent").wrap_socket(sock) if identity else sock
+            return self._master.wrap_socket(sock) if self._master else sock
         except BaseException:
             sock.close()
             raise

@@ -17,9 +17,11 @@ _random = random.SystemRandom()
 def free_ports(count: int) -> list[int]:
     """So many ports of 127.0.0.1 that nobody listens on."""
     found: list[int] = []
-    for port in _random.sample(range(LOW, HIGH), HIGH - LOW):
+    for _ in range(HIGH - LOW):
         if len(found) == count:
             return found
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
+        port = _random.randrange(LOW, HIGH)
+        if port not in found:
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                found.append(port)
     raise OSError(f"only {len(found)} free ports between {LOW} and {HIGH}")

@@ -169,7 +169,7 @@ class ControlledPlane(Plane):
 
     def get(self, path: str, rest: Path | None = None) -> dict[str, Any]:
         """`rest`: of another controller than the plane's own."""
-        transport = httpx.HTTPTransport(uds=str(rest or self.rest))
+        transport = httpx.HTTPTransport(uds=str(rest or self.rest), verify=False)  # authorities take 25 ms to load
         with httpx.Client(transport=transport, base_url="http://controller", timeout=60) as client:
             answer = client.get(path)
             answer.raise_for_status()
