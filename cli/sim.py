@@ -60,7 +60,7 @@ def sim(
     planner: Annotated[str, typer.Option(help="Whose trees with rates: clusters, joining (default: all).")] = UNSET,
     policy: Annotated[str, typer.Option(help="Content store: fifo; for experiments lru, lfu.")] = UNSET,
     framing: Annotated[str, typer.Option(help="Bytes of a frame: paper (16-byte headers) or ethernet.")] = UNSET,
-    tcp: Annotated[str, typer.Option(help="TCP in figure13b: cubic, newreno.")] = UNSET,
+    tcp: Annotated[str, typer.Option(help="TCP in figure13b: cubic, newreno, bbr.")] = UNSET,
     cases: Annotated[int, typer.Option(help="Cases of a sweep.")] = UNSET,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = UNSET,
     engine: Annotated[str, typer.Option(help="What simulates: datacast, or ns3 with the same core.")] = UNSET,

@@ -1,5 +1,5 @@
 /* A connection of TCP: its segments and acknowledgements (one per segment), and its timers, the timeout of RFC 6298 with
- * Linux's floor, and RFC 8985's probe of a tail. */
+ * Linux's floor, RFC 8985's probe of a tail, and pacing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,17 @@
 
 enum { ACK_BYTES = 52 };
 
+static const struct tcp_control *const controls[] = {&tcp_newreno, &tcp_cubic, &tcp_bbr};
+
 int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *back, int back_links, uint64_t start,
             uint64_t stop, uint32_t segment)
 {
-  if (strcmp(flavour, "newreno") != 0 && strcmp(flavour, "cubic") != 0)
-    return sim_fail(s, "TCP is newreno or cubic");
+  const struct tcp_control *control = NULL;
+  for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+    if (strcmp(flavour, controls[i]->name) == 0)
+      control = controls[i];
+  if (control == NULL)
+    return sim_fail(s, "TCP is newreno, cubic or bbr");
   if (links < 1 || back_links < 1 || segment < ACK_BYTES)
     return sim_fail(s, "a TCP connection needs a path, a way back and segments of at least 52 bytes");
   s->flows = grow(s->flows, s->n_flows, sizeof *s->flows);
@@ -29,7 +35,8 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
   f->start = f->armed = start;
   f->stop = stop;
   f->reorder = DC_NEVER;
-  tcp_window_start(&f->w, flavour[0] == 'c');
+  f->control = control;
+  control->start(f);
   s->flows[s->n_flows] = f;
   events_push(&s->events, start, WHO(WHO_TCP, s->n_flows));
   return s->n_flows++;
@@ -75,12 +82,16 @@ static dc_time probe_at(const struct tcp *f)
   return f->since + (2 * f->srtt > TCP_TICK ? 2 * f->srtt : TCP_TICK);
 }
 
+static bool may_send(const struct tcp *f) { return (double)tcp_pipe(f) + 1 <= f->cwnd && room(f); }
+
 static void arm(sim *s, uint32_t flow)
 {
   struct tcp *f = s->flows[flow];
   dc_time at = timeout_at(f), probe = probe_at(f);
   at = probe < at ? probe : at;
   at = f->reorder < at ? f->reorder : at;
+  if (f->due < at && may_send(f))
+    at = f->due;
   if (at < f->armed) {
     f->armed = at;
     events_push(&s->events, at, WHO(WHO_TCP, flow));
@@ -90,8 +101,14 @@ static void arm(sim *s, uint32_t flow)
 static void send_more(sim *s, uint32_t flow)
 {
   struct tcp *f = s->flows[flow];
-  while ((double)tcp_pipe(f) + 1 <= f->w.cwnd && room(f))
-    send_one(s, flow);
+  while (may_send(f) && f->due <= s->now) {
+    uint64_t n = 0;
+    do
+      send_one(s, flow);
+    while (++n < f->burst && may_send(f));
+    if (f->pace > 0)
+      f->due = s->now + (dc_time)((double)n * 1e9 / f->pace);
+  }
   arm(s, flow);
 }
 
@@ -110,7 +127,9 @@ static void measure(struct tcp *f)
 static void acknowledged(sim *s, uint32_t flow, const struct tcp_segment *ack)
 {
   struct tcp *f = s->flows[flow];
-  uint64_t before = f->una, delivered = tcp_take(f, s->now, ack);
+  struct tcp_news news = {.pipe = tcp_pipe(f)};
+  uint64_t before = f->una;
+  tcp_take(f, s->now, ack, &news);
   if (s->now >= f->stop)
     return;
   if (f->sample != 0)
@@ -120,15 +139,12 @@ static void acknowledged(sim *s, uint32_t flow, const struct tcp_segment *ack)
     f->backoff = 0;
   }
   if (f->state != TCP_OPEN && f->una >= f->recover) {
-    if (f->state == TCP_RECOVERY)
-      f->w.cwnd = f->w.ssthresh;
+    f->control->healed(f);
     f->state = TCP_OPEN;
   }
-  uint64_t found = tcp_find_lost(f, s->now);
-  if (f->state == TCP_RECOVERY)
-    tcp_recover(f, delivered, f->una > before && found == 0);
-  else if (f->una > before)
-    tcp_window_open(f, s->now, delivered);
+  news.moved = f->una > before;
+  news.lost = tcp_find_lost(f, s->now);
+  f->control->hear(f, s->now, &news);
   send_more(s, flow);
 }
 
@@ -175,8 +191,12 @@ void tcp_event(sim *s, int flow)
   f->armed = DC_NEVER;
   if (s->now >= f->stop)
     return;
-  if (f->reorder <= s->now && tcp_find_lost(f, s->now) > 0)
-    tcp_recover(f, 0, false);
+  if (f->reorder <= s->now) {
+    struct tcp_news news = {.pipe = tcp_pipe(f)};
+    news.lost = tcp_find_lost(f, s->now);
+    if (news.lost > 0)
+      f->control->hear(f, s->now, &news);
+  }
   if (timeout_at(f) <= s->now && f->next > f->una) {
     tcp_time_out(f);
     f->since = s->now;

@@ -17,6 +17,10 @@ struct tcp_out { /* a segment on its way */
   dc_time at;    /* when it was last sent */
   enum tcp_mark mark;
   bool again;
+  /* what had come then, when the last of it came, and when what was acknowledged last was sent */
+  uint64_t delivered;
+  dc_time delivered_at, first;
+  bool limited;
 };
 
 struct tcp_sent { /* one sending of a segment */
@@ -24,15 +28,69 @@ struct tcp_sent { /* one sending of a segment */
   uint64_t number;
 };
 
-struct tcp_window {
+/* How fast segments come (draft-cheng-iccrg-delivery-rate-estimation-00), per segment that came. */
+struct tcp_rate {
+  uint64_t delivered;
+  dc_time delivered_at, first; /* as in tcp_out */
+  uint64_t limited;            /* samples until so many have come tell less than the path carries; 0: none */
+};
+
+struct tcp_sample { /* of the newest of what came at once */
+  bool any, limited;
+  uint64_t before; /* what had come when it was sent */
+  dc_time before_at, sending;
+};
+
+/* What is told to a congestion control. */
+struct tcp_news {
+  uint64_t delivered, lost; /* now */
+  uint64_t pipe;            /* on its way before */
+  bool moved;               /* the first that has not come is another */
+  struct tcp_sample sample;
+};
+
+/* A congestion control: what sets `cwnd` and, if it paces, `pace` and `burst`. */
+struct tcp_control {
+  const char *name;
+  void (*start)(struct tcp *f);
+  void (*hear)(struct tcp *f, dc_time now, const struct tcp_news *n);
+  void (*cut)(struct tcp *f);    /* losses were found, or nothing came for too long */
+  void (*healed)(struct tcp *f); /* all that was on its way then has come */
+};
+
+enum { BBR_WINDOW = 10 }; /* rounds for which a rate is remembered */
+
+enum bbr_mode { BBR_STARTUP, BBR_DRAIN, BBR_PROBE_BW, BBR_PROBE_RTT };
+
+struct tcp_bbr {
+  enum bbr_mode mode;
+  double bw[BBR_WINDOW + 1]; /* segments per second, the most of each round */
+  uint64_t rounds, newest;   /* of all; the one of the newest rate */
+  uint64_t round;            /* ends when a segment comes that was sent after so many had come */
+  bool turned;               /* a round has ended just now */
+  double full;               /* the most of rounds that each brought a quarter more */
+  unsigned plateau;          /* rounds since */
+  bool filled;
+  dc_time min_rtt, min_at;
+  unsigned phase; /* of PROBE_BW */
+  dc_time phase_at;
+  dc_time dip_end; /* of PROBE_RTT, 0: not down yet */
+  bool dip_round;
+  double prior; /* cwnd to come back to */
+  bool timed;   /* a round trip is known */
+  bool conserve;
+};
+
+struct tcp_window { /* Cubic or Reno */
   bool cubic;
-  double cwnd, ssthresh;
+  double ssthresh;
   double w_max, w_est, k; /* Cubic's */
   dc_time epoch;
   /* HyStart++: shortest round trips of the round before, of this one, when it became slow */
   dc_time before, least, slow;
   unsigned samples, rounds;
   uint64_t round;
+  uint64_t prr_delivered, prr_sent, prr_from; /* since the recovery began: come, `sent_end` then, on its way then */
 };
 
 struct tcp {
@@ -41,15 +99,23 @@ struct tcp {
   uint32_t segment;
   dc_time start, stop, armed;
   /* sender */
-  struct tcp_window w;
+  const struct tcp_control *control;
+  union {
+    struct tcp_window w;
+    struct tcp_bbr bbr;
+  };
+  struct tcp_rate rate;
+  double cwnd;
+  double pace;    /* segments per second; 0: as acknowledgements come */
+  uint64_t burst; /* so many leave at once */
+  dc_time due;    /* the next ones */
   enum tcp_state state;
   uint64_t una, next, recover;
   uint64_t sacked, lost; /* of una to next */
   uint64_t hole;         /* nothing below it is lost */
   uint64_t newest;       /* RACK: of all that came the segment that was sent last */
   dc_time newest_at, newest_rtt;
-  dc_time reorder;                           /* until then what seems lost may still come */
-  uint64_t prr_delivered, prr_out, prr_from; /* since the recovery began; what was on its way then */
+  dc_time reorder; /* until then what seems lost may still come */
   uint64_t probe_end;
   dc_time sample, srtt, rttvar, rtt_min; /* 0: none */
   dc_time since;                         /* timers count from then: the last progress */
@@ -70,22 +136,24 @@ struct tcp_segment {
   bool ack;
 };
 
-/* tcp_window.c */
-void tcp_window_start(struct tcp_window *w, bool cubic);
-/* So many more have come. */
-void tcp_window_open(struct tcp *f, dc_time now, uint64_t delivered);
-void tcp_window_cut(struct tcp_window *w);
+extern const struct tcp_control tcp_newreno, tcp_cubic; /* tcp_window.c */
+extern const struct tcp_control tcp_bbr;                /* tcp_bbr.c */
+
+/* tcp_rate.c */
+void tcp_rate_sent(struct tcp *f, dc_time now, struct tcp_out *o);
+void tcp_rate_came(struct tcp *f, dc_time now, const struct tcp_out *o, struct tcp_sample *s);
+/* Segments per second, 0 where nothing is known. */
+double tcp_rate_of(const struct tcp *f, const struct tcp_sample *s);
 
 /* tcp_recovery.c */
 uint64_t tcp_pipe(const struct tcp *f);
 void tcp_note(struct tcp *f, dc_time now, uint64_t number);
 /* The next to send: what was lost first. */
 uint64_t tcp_pick(struct tcp *f);
-/* Returns how many segments are known to have come by it. */
-uint64_t tcp_take(struct tcp *f, dc_time now, const struct tcp_segment *ack);
+/* Says how many segments are known to have come by it, and how fast. */
+void tcp_take(struct tcp *f, dc_time now, const struct tcp_segment *ack, struct tcp_news *n);
 /* Returns how many are lost that were not before. */
 uint64_t tcp_find_lost(struct tcp *f, dc_time now);
-void tcp_recover(struct tcp *f, uint64_t delivered, bool safe);
 void tcp_time_out(struct tcp *f);
 
 #endif

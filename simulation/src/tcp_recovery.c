@@ -1,8 +1,5 @@
-/* What a connection of TCP does about losses: selective acknowledgements (RFC 2018) and what is still on its way by them
- * (RFC 6675), RACK (RFC 8985) to find what is lost, what was sent again too, and proportional rate reduction (RFC 6937,
- * 9937) for how much goes out meanwhile. */
-#include <math.h>
-
+/* How a connection of TCP finds its losses: selective acknowledgements (RFC 2018) and what is still on its way by them
+ * (RFC 6675), RACK (RFC 8985) for what is lost, what was sent again too. */
 #include "tcp.h"
 
 enum { DUPLICATES = 3 }; /* so many later ones have come: no reordering is waited for */
@@ -15,15 +12,15 @@ void tcp_note(struct tcp *f, dc_time now, uint64_t number)
 {
   struct tcp_out *o = out_of(f, number);
   bool again = number < f->next;
+  *o = (struct tcp_out){.at = now, .mark = TCP_SENT, .again = again};
+  tcp_rate_sent(f, now, o);
   if (again)
     f->lost--;
   else
     f->next++;
-  *o = (struct tcp_out){.at = now, .mark = TCP_SENT, .again = again};
   if (f->sent_end - f->sent_first == 2 * TCP_AHEAD)
     f->sent_first++; /* the timeout is for that one */
   f->sent[f->sent_end++ % (2 * TCP_AHEAD)] = (struct tcp_sent){now, number};
-  f->prr_out++;
 }
 
 uint64_t tcp_pick(struct tcp *f)
@@ -40,10 +37,12 @@ static bool later(dc_time at, uint64_t number, dc_time than, uint64_t than_numbe
   return at > than || (at == than && number > than_number);
 }
 
-static void came(struct tcp *f, dc_time now, uint64_t number)
+static void came(struct tcp *f, dc_time now, uint64_t number, struct tcp_news *n)
 {
   struct tcp_out *o = out_of(f, number);
   dc_time rtt = now - o->at;
+  n->delivered++;
+  tcp_rate_came(f, now, o, &n->sample);
   if (o->mark == TCP_LOST)
     f->lost--;
   if (o->again && (f->rtt_min == 0 || rtt < f->rtt_min))
@@ -59,29 +58,25 @@ static void came(struct tcp *f, dc_time now, uint64_t number)
   }
 }
 
-uint64_t tcp_take(struct tcp *f, dc_time now, const struct tcp_segment *ack)
+void tcp_take(struct tcp *f, dc_time now, const struct tcp_segment *ack, struct tcp_news *n)
 {
-  uint64_t n = 0;
   f->sample = 0;
   for (; f->una < ack->number; f->una++) {
     if (out_of(f, f->una)->mark == TCP_SACKED) {
       f->sacked--;
       continue;
     }
-    came(f, now, f->una);
-    n++;
+    came(f, now, f->una, n);
   }
   for (uint64_t i = ack->block > f->una ? ack->block : f->una; i < ack->after; i++) {
     if (out_of(f, i)->mark == TCP_SACKED)
       continue;
-    came(f, now, i);
+    came(f, now, i, n);
     out_of(f, i)->mark = TCP_SACKED;
     f->sacked++;
-    n++;
   }
   if (f->hole < f->una)
     f->hole = f->una;
-  return n;
 }
 
 uint64_t tcp_find_lost(struct tcp *f, dc_time now)
@@ -110,25 +105,9 @@ uint64_t tcp_find_lost(struct tcp *f, dc_time now)
   if (found > 0 && f->state == TCP_OPEN) {
     f->state = TCP_RECOVERY;
     f->recover = f->next;
-    f->prr_from = f->next - f->una;
-    f->prr_delivered = f->prr_out = 0;
-    tcp_window_cut(&f->w);
+    f->control->cut(f);
   }
   return found;
-}
-
-void tcp_recover(struct tcp *f, uint64_t delivered, bool safe)
-{
-  double pipe = (double)tcp_pipe(f), in = (double)(f->prr_delivered += delivered), out = (double)f->prr_out, more;
-  if (pipe > f->w.ssthresh) {
-    more = ceil(in * f->w.ssthresh / (double)f->prr_from) - out;
-  } else {
-    more = (in - out > (double)delivered ? in - out : (double)delivered) + (safe ? 1 : 0);
-    if (more > f->w.ssthresh - pipe)
-      more = f->w.ssthresh - pipe;
-  }
-  double least = f->prr_out == 0 ? 1 : 0; /* the fast retransmission */
-  f->w.cwnd = pipe + (more > least ? more : least);
 }
 
 void tcp_time_out(struct tcp *f)
@@ -141,8 +120,8 @@ void tcp_time_out(struct tcp *f)
   f->hole = f->una;
   f->sent_first = f->sent_end;
   if (f->state == TCP_OPEN)
-    tcp_window_cut(&f->w);
-  f->w.cwnd = 1;
+    f->control->cut(f);
+  f->cwnd = 1;
   f->state = TCP_TIMEOUT;
   f->recover = f->next;
 }
