@@ -50,15 +50,8 @@ class Kept:
         return await write(self.guard)
 
     async def put(self, key: str, value: str, revision: int) -> int:
-        """The new revision. A write that was answered with a conflict, but has happened (its first answer was lost), is
-        none."""
-        try:
-            return await self._guarded(lambda guard: self.store.put(key, value, revision, guard=guard))
-        except Conflict:
-            there = await self.store.get(key)
-            if there is not None and there.value == value:
-                return there.revision
-            raise
+        """The new revision."""
+        return await self._guarded(lambda guard: self.store.put(key, value, revision, guard=guard))
 
     async def delete(self, key: str, revision: int) -> None:
         await self._guarded(lambda guard: self.store.delete(key, revision, guard=guard))

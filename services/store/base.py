@@ -4,7 +4,8 @@ A key has a value (text) and a revision, which differs after every write. Nothin
 revision is replaced (0: the key must not exist), so two writers never overwrite each other unseen. What a method has
 answered is on the disk; what it could not write is an error. A lease is a promise to be heard of: keys written under
 one go when it is not renewed in time. A guard is a key that must still have a revision for a write to happen: whoever
-was deposed meanwhile writes nothing any more.
+was deposed meanwhile writes nothing any more. A driver that asks again because no answer came may find its own write
+there: that is no conflict.
 """
 
 from __future__ import annotations
@@ -99,6 +100,15 @@ class Store(ABC):
 
     @abstractmethod
     async def close(self) -> None: ...
+
+
+def own(there: Entry | None, value: str | None, refused: StoreError) -> int:
+    """Of a write that was refused when it was asked for again, and of which nobody knows whether the first try was
+    carried out: its revision, where `there` is what was to be written (`value`; None: nothing). Else raises what was
+    said. Of two who write the same over the same revision both may be told that it is theirs."""
+    if (there and there.value) == value:
+        return there.revision if there else 0
+    raise refused
 
 
 async def watch_by_looking(store: Store, prefix: str) -> AsyncIterator[Change]:

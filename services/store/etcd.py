@@ -2,7 +2,7 @@
 
 The gateway comes with every etcd, and HTTP is what the services speak anyway; a write costs a round trip and etcd's
 own sync. A member that does not answer is passed over for the next. A write whose answer was lost may have happened:
-then the key's revision tells.
+when it is asked for again, what stands there tells (base.own).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from datacast.services.problems import note_absent
 from datacast.services.tls import is_local
 
-from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked
+from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, own
 
 if TYPE_CHECKING:
     import httpx
@@ -85,10 +85,16 @@ class EtcdStore(Store):
         return StoreError(f"{self.where} does not answer: {why}", what=self.where)
 
     async def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Of the member that answered last, or else another. Raises StoreError."""
+        """Raises StoreError."""
+        return (await self._ask_until(path, body))[0]
+
+    async def _ask_until(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Of the member that answered last, or else another; and whether it may have been carried out before, as an
+        answer was lost. Raises StoreError."""
         import httpx
 
         why: object = "no member"
+        unsure = False
         for attempt in range(PASSES * len(self._members)):
             if attempt and attempt % len(self._members) == 0:
                 await asyncio.sleep(PAUSE_S)
@@ -99,9 +105,11 @@ class EtcdStore(Store):
                 told = answer.json()
             except (httpx.HTTPError, OSError, ValueError) as error:
                 why = error or type(error).__name__
+                unsure = unsure or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             else:
                 if answer.status_code == 200:
-                    return told
+                    return told, unsure
+                unsure = True
                 why = told.get("message") or told.get("error") or answer.status_code
                 if told.get("code") not in _BUSY:
                     raise StoreError(f"{self.where}: {why}", what=self.where)
@@ -127,19 +135,24 @@ class EtcdStore(Store):
                 return entries
             body = {**body, "key": base64.b64encode(base64.b64decode(rows[-1]["key"]) + b"\0").decode()}
 
-    async def _write(self, key: str, expected: int, guard: Guard | None, request: dict[str, Any]) -> int:
+    async def _write(
+        self, key: str, value: str | None, expected: int, guard: Guard | None, request: dict[str, Any]
+    ) -> int:
         coded = _coded(PREFIX + key)
         compare = [_has(coded, expected)] + ([_has(_coded(PREFIX + guard.key), guard.revision)] if guard else [])
         look = [{"request_range": {"key": coded}}]
         look += [{"request_range": {"key": _coded(PREFIX + guard.key)}}] if guard else []
-        told = await self._ask("kv/txn", {"compare": compare, "success": [request], "failure": look})
+        told, unsure = await self._ask_until("kv/txn", {"compare": compare, "success": [request], "failure": look})
         if told.get("succeeded"):
             return int(told["header"]["revision"])
-        rows = [answer["response_range"].get("kvs") or [{}] for answer in told["responses"]]
-        there = [int(row[0].get("mod_revision", 0)) for row in rows]
-        if guard is not None and there[1] != guard.revision:
-            raise Lost(f"{guard.key} is another's now", what=guard.key)
-        raise Conflict(f"{key} has revision {there[0]}, not {expected}", what=key)
+        rows = [answer["response_range"].get("kvs") for answer in told["responses"]]
+        there, leads = (_entry(row[0]) if row else None for row in (*rows, None)[:2])
+        refused: StoreError = Conflict(f"{key} has revision {there.revision if there else 0}, not {expected}", what=key)
+        if guard is not None and (leads.revision if leads else 0) != guard.revision:
+            refused = Lost(f"{guard.key} is another's now", what=guard.key)
+        if unsure:
+            return own(there, value, refused)
+        raise refused
 
     async def put(
         self, key: str, value: str, expected: int, *, lease: int | None = None, guard: Guard | None = None
@@ -149,14 +162,14 @@ class EtcdStore(Store):
         if lease is not None:
             put["lease"] = str(lease)
         try:
-            return await self._write(key, expected, guard, {"request_put": put})
+            return await self._write(key, value, expected, guard, {"request_put": put})
         except StoreError as error:
             if lease is not None and "lease not found" in error.message:
                 raise Lost(f"lease {lease} has ended", what=key) from error
             raise
 
     async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
-        await self._write(key, expected, guard, {"request_delete_range": {"key": _coded(PREFIX + key)}})
+        await self._write(key, None, expected, guard, {"request_delete_range": {"key": _coded(PREFIX + key)}})
 
     # ---- leases ----
     async def grant(self, ttl_s: float) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from datacast.services import framing
 
+from .peers import Message, Peer
 from .plane import Plane, Sending, ones
 from .virtual import Process
 
@@ -23,8 +24,6 @@ LEASES_KEPT = 10
 """host_agent/agent_limits.h."""
 EXTENTS_MAX = 256
 """DC_EXTENTS_MAX: of a tree, at a receiver."""
-
-Message = dict[str, Any]
 
 
 @dataclass
@@ -100,7 +99,6 @@ class Role:
     digests: set[int] = field(default_factory=set)
     state: str = "running"
     had_n: int = 0
-    routed_n: int = 0
     rates_n: int = 0
     parent: Any = None
     t_first_ns: int | None = None
@@ -124,6 +122,8 @@ class Agent:
         self.managers, self.sizes = managers, sizes
         self.roles: dict[str, Role] = {}
         self.epochs: dict[str, int] = {}
+        self.routed: dict[str, int] = {}
+        """By group, in its epoch: the number of the last `open` or `reroute` that was carried out."""
         host.runs += 1
         self.instance = f"{host.name}-{host.runs}"
         self._writers: set[asyncio.StreamWriter] = set()
@@ -354,18 +354,30 @@ class Agent:
             return {"ok": True}
         if op == "stat":
             assert part is not None
+            if _worker_of(writer):  # and not an agent, that may have stood still meanwhile
+                self.plane.watch.begun(self.name, group, message.get("epoch", 0), "is asked")
             return self._stat(part)
         role, epoch = self.roles.get(group), message.get("epoch", 0)
         self.plane.watch.asked(self.name, group, epoch, op, writer, epoch >= self.epochs.get(group, 0))
         if epoch < self.epochs.get(group, 0):
             return _refused("stale", f"epoch {epoch} of group {group} is over")
-        if epoch > self.epochs.get(group, 0) and role is not None:
-            role.had_n = role.routed_n = role.rates_n = role.rows = 0
+        if epoch > self.epochs.get(group, 0):
+            self.routed.pop(group, None)
+            if role is not None:
+                role.had_n = role.rates_n = role.rows = 0
         self.epochs[group] = epoch
         if op == "open":
             assert part is not None
-            return self._open(group, part, body, writer)
+            if body["n"] < (least := self.routed.get(group, 0) + (role is None)):
+                return _refused("overtaken", f"number {body['n']} came, after {least} had been carried out")
+            if role is None:
+                self.plane.watch.begun(self.name, group, epoch, "takes part")
+            answer = self._open(group, part, body, writer)
+            if answer["ok"]:
+                self.routed[group] = body["n"]
+            return answer
         if op == "close":
+            self.plane.watch.told_of_its_end(self.name, group, epoch)
             if role is not None:
                 self._close(role, keep=body.get("keep", False))
             return {"ok": True}
@@ -382,10 +394,10 @@ class Agent:
             return self._status(role)
         if op == "reroute":
             assert part is not None
-            if body["n"] < role.routed_n:
-                return _refused("overtaken", f"number {body['n']} came, after {role.routed_n} had been carried out")
+            if body["n"] < (last := self.routed.get(group, 0)):
+                return _refused("overtaken", f"number {body['n']} came, after {last} had been carried out")
             if role.kind == "receiver":
-                role.routed_n = body["n"]
+                self.routed[group] = body["n"]
                 return self._routes(role, part.get("routes", {}))
             return {"ok": True}
         if op == "rates":
@@ -540,51 +552,10 @@ class Agent:
                 self.plane.watch.dropped(role.group, self.name, "it was told to keep nothing")
 
 
-class Peer:
-    """The kept connection to a child; what is asked before it stands waits."""
-
-    def __init__(self, agent: Agent, address: str) -> None:
-        self.agent, self.address = agent, address
-        self.lost = False
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._early: list[bytes] = []
-        self._writer: asyncio.StreamWriter | None = None
-        agent.spawn(self._run())
-
-    def ask(self, message: Message) -> asyncio.Future[Message]:
-        number = self.agent.next_id
-        self.agent.next_id += 1
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        data = framing.encode({**message, "id": number})
-        if self._writer is not None:
-            self._writer.write(data)
-        else:
-            self._early.append(data)
-        return future
-
-    async def _run(self) -> None:
-        try:
-            host, _, port = self.address.rpartition(":")
-            reader, self._writer = await asyncio.open_connection(host, int(port))
-            for data in self._early:
-                self._writer.write(data)
-            while (message := await framing.read(reader)) is not None:
-                if message["type"] == "ack":
-                    future = self._waiting.pop(message["id"], None)
-                    if future is not None and not future.done():
-                        future.set_result(message["results"])
-                elif message["type"] == "event":
-                    self.agent.relay(message)
-        except (OSError, framing.FramingError):
-            pass
-        finally:
-            self.lost = True
-            if self._writer is not None:
-                self._writer.close()
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(ConnectionResetError("the child is gone"))
-                    future.exception()
+def _worker_of(writer: asyncio.StreamWriter) -> str | None:
+    """Who asks, if it is one."""
+    name: str = writer.transport.peer.process.name  # type: ignore[attr-defined]
+    return name if name.startswith("worker") else None
 
 
 def _refused(code: str, error: str) -> Message:

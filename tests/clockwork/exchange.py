@@ -43,14 +43,15 @@ class Server:
 class Exchange(httpx.AsyncByteStream):
     """A request and its answer."""
 
-    def __init__(self, network: Network, client: Process, server: Process, timeout: dict[str, Any]) -> None:
+    def __init__(self, network: Network, client: Process, server: Process, timeout: dict[str, Any], path: str) -> None:
         self.network, self.client, self.server, self.timeout = network, client, server, timeout
+        self.path = path
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self._out: list[bytes | None] = []
         self._in: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self._moving = self.broken = self.over = False
-        self._next = 0.0
+        self._next = network.loop.now + network.late.get((client, path), 0.0)
         self.gone = asyncio.Event()
         """The client is not there any more."""
         network.requests.append(self)
@@ -178,7 +179,7 @@ class Wire(httpx.AsyncBaseTransport):
             raise httpx.ConnectTimeout("no answer in time") from None
         if network.apps.get(address, (None, None))[0] is not server or not client.alive:
             raise httpx.ConnectError("nobody listens") from ConnectionRefusedError(111, address)
-        exchange = Exchange(network, client, server, timeout)
+        exchange = Exchange(network, client, server, timeout, request.url.path)
         client.on_death.append(exchange.break_off)
         network.loop.launch(server, exchange.serve(there[1], request, body))
         try:

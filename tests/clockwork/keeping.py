@@ -5,17 +5,20 @@ The rules are those of services/store/base.py; tests/store holds both real drive
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from datacast.services.store import Change, Conflict, Entry, Guard, Lost, Store, StoreError
-from datacast.services.store.base import watch_by_looking
+from datacast.services.store.base import own, watch_by_looking
 
 from .network import Network
 from .virtual import Process, here
 
 HARD, HARD_S = 0.4, 1.0
 """Of what is asked of a key that is hard to get at so much fails, and it takes up to so long."""
+AGAIN_S = 0.7
+"""A driver that has no answer then asks again, as etcd's does (TIMEOUT_S)."""
 
 
 @dataclass
@@ -32,7 +35,8 @@ class Disk:
         self.revision = 0
         self.away = False
         self.failing = 0.0
-        """Probability that a request fails; half of those have been carried out."""
+        """Probability that a request fails; half of those have been carried out, and half of these the driver asks for
+        again."""
         self.hard: str | None = None
         """A key that is hard to get at: what is asked of it takes long, and often fails."""
         self.on_write: list[Callable[[str, str | None, Process], None]] = []
@@ -64,8 +68,9 @@ class SimulatedStore(Store):
     def __init__(self, disk: Disk) -> None:
         self.disk, self.where, self._process = disk, "sim:", here()
 
-    async def _do(self, work, key=""):
-        """`work` in one moment between the question and the answer, wherever the asker is by then."""
+    async def _do(self, work, key="", again=None):
+        """`work` in one moment between the question and the answer, wherever the asker is by then. `again`: what it is
+        when the driver asks a second time, as the first answer was lost; without it that is the caller's affair."""
         disk = self.disk
         network, rng = disk.network, disk.network.rng
         if not self._process.alive:
@@ -73,7 +78,8 @@ class SimulatedStore(Store):
         hard = bool(key) and key == disk.hard
         chance = HARD if hard else disk.failing
         fails = chance and rng.random() < chance
-        after = fails and rng.random() < 0.5
+        drawn = rng.random() if fails else 1.0
+        after = drawn < 0.5
         future = network.loop.create_future()
 
         def carry_out() -> None:
@@ -92,9 +98,22 @@ class SimulatedStore(Store):
         takes = network.delay() * (3 if rng.random() < 0.1 else 1)
         network.loop.call_later(takes + HARD_S * rng.random() if hard else takes, carry_out)
         answer = await future
+        if after and drawn < 0.25 and again is not None:
+            await asyncio.sleep(AGAIN_S)
+            return await self._do(again, key)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    async def _write(self, work, key, value):
+        def again():
+            try:
+                return work()
+            except StoreError as refused:
+                kept = self.disk.entries.get(key)
+                return own(kept and kept.entry, value, refused)
+
+        return await self._do(work, key, again)
 
     async def get(self, key: str) -> Entry | None:
         return await self._do(lambda: kept.entry if (kept := self.disk.entries.get(key)) else None, key)
@@ -116,7 +135,7 @@ class SimulatedStore(Store):
                 told(key, value, self._process)
             return self.disk.revision
 
-        return await self._do(work, key)
+        return await self._write(work, key, value)
 
     async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
         def work() -> None:
@@ -125,7 +144,7 @@ class SimulatedStore(Store):
             for told in self.disk.on_write:
                 told(key, None, self._process)
 
-        await self._do(work)
+        await self._write(work, key, None)
 
     async def grant(self, ttl_s: float) -> int:
         def work() -> int:

@@ -33,6 +33,8 @@ class Network:
         self._healed = asyncio.Event()
         self.slow = 0.0
         """Probability that a segment is lost once, and comes a retransmission later."""
+        self.late: dict[tuple[Process, str], float] = {}
+        """How long an answer takes at least, by who asked and the path."""
         self._digest = hashlib.blake2b(digest_size=8)
         self.chatty = chatty
         self.sent = 0

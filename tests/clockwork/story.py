@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -21,7 +20,7 @@ from .agents import LEASES_KEPT
 from .cluster import Cluster, installed
 from .network import Network
 from .virtual import Process, world
-from .watch import Listening
+from .watch import CONFLICT, Listening
 
 FAULTS_S = 8.0
 """Faults begin within so long."""
@@ -33,7 +32,7 @@ KNOWN_S = 10.0
 OUTAGES, OUTAGE_S = 0.08, (3.0, 9.0)
 """In so many of the seeds all services are away for so long: for longer than members' leases of 4 s."""
 
-PLOTS = {"cancelled unheard": 0.06, "hard tree ids": 0.06, "nobody's groups": 0.06}
+PLOTS = {"cancelled unheard": 0.06, "hard tree ids": 0.06, "nobody's groups": 0.06, "late orders": 0.06}
 """What comes together too rarely by chance, and in how many of the seeds."""
 LOST_S = 6.5
 """A worker that is not heard for so long has lost its groups (workers.SILENCE_S)."""
@@ -138,13 +137,20 @@ class Story:
                 return await ask()
             except Problem as problem:
                 self.say(problem.code)
+                self._in_order(problem)
                 if problem.status not in (503, 409):
                     raise
             await asyncio.sleep(0.3)
 
     async def _try(self, ask: Callable[[], Awaitable[Any]]) -> None:
-        with contextlib.suppress(Problem):
+        try:
             await ask()
+        except Problem as problem:
+            self._in_order(problem)
+
+    def _in_order(self, problem: Problem) -> None:
+        if CONFLICT in problem.message:
+            self.cluster.watch.say(f"a caller is told of a conflict that there is not: {problem.message}")
 
     # ---- faults ----
     def _faults(self) -> dict[str, tuple[Fault, int]]:
@@ -285,6 +291,8 @@ class Story:
             await self._hard_tree_ids()
         elif self.plot == "nobody's groups":
             await self._nobodys_groups()
+        elif self.plot == "late orders":
+            await self._late_orders()
 
     async def _cancelled_unheard(self) -> None:
         """A group is cancelled while its worker is cut off, with a report on its way: that comes when the group has
@@ -333,6 +341,22 @@ class Story:
     async def _leader_dies(self, after: float) -> None:
         await asyncio.sleep(after)
         await self._leader().kill(0.1)
+
+    async def _late_orders(self) -> None:
+        """When a group runs, its worker loses its orders, and hears late what it is told anew: the group ends
+        meanwhile."""
+        network, seen = self.cluster.network, set()
+        end = self.cluster.loop.now + FAULTS_S
+        while self.cluster.loop.now < end:
+            await asyncio.sleep(0.02)
+            for group, told in self.cluster.watch.groups.items():
+                if group in seen or told.record.state != "running" or told.record.owner is None:
+                    continue
+                seen.add(group)
+                for stream in [r for r in network.requests if r.path == f"/workers/{told.record.owner}/orders"]:
+                    network.late[stream.client, stream.path] = self.extra.uniform(0.5, 3.0)
+                    stream.break_off()
+        network.late.clear()
 
     # ---- all of it ----
     async def run(self) -> None:

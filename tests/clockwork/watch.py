@@ -48,6 +48,8 @@ class Watch:
         self.late_cuts = 0
         self.refused = 0
         self._speaks: dict[tuple[str, int], str] = {}
+        self._parted: set[tuple[str, str, int]] = set()
+        """By member, group and epoch: it was told to close a group that had ended."""
         self._leader: Process | None = None
         self._verified: dict[tuple[str, str], int] = defaultdict(int)
         self._named: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
@@ -151,6 +153,16 @@ class Watch:
             if other != speaker.name:
                 self.say(f"{group}: {other} and {speaker.name} both speak in epoch {epoch} ({op} to {agent})")
 
+    def told_of_its_end(self, agent: str, group: str, epoch: int) -> None:
+        told = self.groups.get(group)
+        if told is not None and told.record.state in FINAL_STATES and told.record.epoch == epoch:
+            self._parted.add((agent, group, epoch))
+
+    def begun(self, agent: str, group: str, epoch: int, what: str) -> None:
+        """The group begins at a member."""
+        if (agent, group, epoch) in self._parted:
+            self.say(f"{group}: {agent} {what} again in epoch {epoch}, in which the group has ended")
+
     def opened(self, group: str, trees: Any) -> None:
         for tree in trees:
             other = self._tree_of.setdefault(tree, group)
@@ -244,6 +256,10 @@ class Watch:
             self.say(f"the request {key} was carried out {keys.count(key)} times")
 
 
+CONFLICT = "another fabric manager has changed it"
+"""What keys.unwritten says; there is none that could: only the leader writes."""
+
+
 class Listening(logging.Handler):
     """An exception that a service logs is one that nobody thought of."""
 
@@ -258,6 +274,8 @@ class Listening(logging.Handler):
         text = record.getMessage()
         if self.chatty:
             print(f"{self.watch.loop.now:.6f} [{process.name if process else '-'}] {record.levelname} {text}")
+        if record.levelno >= logging.WARNING and CONFLICT in text:
+            self.watch.say(f"{process.name if process else '-'} is told of a conflict with itself: {text}")
         if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             self.watch.say(f"{process.name if process else '-'} logs {type(error).__name__}: {error} ({text})")

@@ -205,3 +205,36 @@ def test_a_store_of_etcd_has_nothing_looked_for_on_the_disk_with_each_request(mo
 
     run(one())
     assert "sniffio" in sys.modules
+
+
+def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> None:
+    """Each member carries nothing out, says nothing the first time, and then that another value stands there."""
+
+    async def scenario() -> list[str]:
+        said = []
+        for there, value in (("another", "mine"), (None, "mine"), ("another", None)):
+            tries = 0
+
+            async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there=there) -> None:
+                nonlocal tries
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+                tries += 1
+                if tries > 1:
+                    row = {"key": "L2RhdGFjYXN0L2E=", "mod_revision": "9"}
+                    rows = [row | {"value": base64.b64encode(there.encode()).decode()}] if there else []
+                    body = json.dumps({"responses": [{"response_range": {"kvs": rows}}]}).encode()
+                    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+                    await writer.drain()
+                writer.close()
+
+            server = await asyncio.start_server(member, "127.0.0.1", 0)
+            store = open_store(f"etcd://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            with pytest.raises(Conflict) as refused:
+                await (store.put("a", value, 7) if value else store.delete("a", 7))
+            said.append(refused.value.message)
+            await store.close()
+            server.close()
+        return said
+
+    assert run(scenario()) == [f"a has revision {n}, not 7" for n in (9, 0, 9)]
