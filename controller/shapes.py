@@ -78,7 +78,7 @@ class Reaction(BaseModel):
     lost: list[int] = Field(default=[], description="trees that have no links of their own any more")
     revived: list[int] = Field(default=[], description="trees that have again")
     unnamed: list[int] = Field(default=[], description="trees that are new")
-    cut_off: list[str] = Field(default=[], description="receivers that no link reaches any more")
+    cut_off: list[str] = Field(default=[], description="receivers that no tree reaches any more")
     back: list[str] = Field(default=[], description="receivers that links reach again")
     members: list[str] = Field(default=[], description="those that got routes, the first 64 of them")
     members_more: int = Field(default=0, description="that many others")

@@ -77,7 +77,7 @@ class Attendance:
         self._t.wake.set()
 
     def absent(self, change: Change) -> None:
-        """Receivers that no link reaches any more, or again."""
+        """Receivers that no tree reaches any more, or again."""
         now = time.monotonic()
         for name in change.cut_off:
             member = self._crew.members[name]
@@ -89,23 +89,25 @@ class Attendance:
             if self.may_return(member):
                 member.away_since = None
             else:
-                self.set_aside(member, "no link reached it")
+                self.set_aside(member, "it was cut off")
 
     def look(self, now: float) -> list[Member]:
         """Those that are cut off for too long fail, or are set aside. Returns who is at work, and reached."""
         # Without its source everybody is cut off; that is the source's failure, and its time runs.
         forest = self._t.forest
         off = forest.cut_off if forest and self._crew.connected else set()
+        treeless = forest.treeless if forest else set()
         working = [m for m in self._crew.receivers if not m.final and not m.aside and not m.suspect]
         for member in working:
             if member.name in off:
                 member.away_since = member.away_since or now
                 if now - member.away_since <= self._crew.timeout_s:
                     continue
+                why = f"no {'tree' if member.name in treeless else 'link'} reached {member.name}"
                 if self.may_wait(member):
-                    self.set_aside(member, "no link reaches it")
+                    self.set_aside(member, why)
                 else:
-                    member.fail("cut_off", f"no link reached {member.name} for {self._crew.timeout_s:g} s")
+                    member.fail("cut_off", f"{why} for {self._crew.timeout_s:g} s")
                     self._reactions.others = True
                     self._t.wake.set()
         return [m for m in working if m.name not in off]

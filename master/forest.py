@@ -52,7 +52,7 @@ class Way:
 @dataclass(frozen=True)
 class Change:
     """What an update did: ids whose routes differ, ids that lost their tree, ids that have one again, trees that no id
-    has, and receivers that no link reaches any more or again."""
+    has, and receivers that no tree reaches any more or again."""
 
     changed: list[int] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
@@ -91,6 +91,9 @@ class Forest:
         self.payload, self.labels, self.most, self.load = payload, labels, most, load
         self._around = around
         self.cut_off: set[str] = set()
+        """Receivers that no tree reaches."""
+        self.treeless: set[str] = set()
+        """Of these, whom links reach: the group's pieces fit no tree."""
         self._set: TreeSet | None = found
         self._known: dict[int, tuple[Tree, Routes | None]] = {}
         self.ways: dict[int, Way] = {}
@@ -141,6 +144,9 @@ class Forest:
         if not self._around and wanted and self._set and not self._usable() and (network := around_plain(self.graph)):
             self._around = True
             self._on(network, wanted)
+        fits = self._set is None or len(self._set) == 0 or bool(self._usable())
+        self.treeless = set() if fits else set(wanted) - self.cut_off
+        self.cut_off = self.cut_off | self.treeless
         change = self._assign()
         self._put_away()
         return Change(

@@ -115,6 +115,11 @@ class Grove:
         self.cut_off: set[str] = set()
 
     @property
+    def treeless(self) -> set[str]:
+        """As Forest's."""
+        return {name for name in self.cut_off if any(name in forest.treeless for forest in self._forests.values())}
+
+    @property
     def ways(self) -> dict[int, Way]:
         return {n: way for forest in self._forests.values() for n, way in forest.ways.items()}
 

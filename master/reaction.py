@@ -43,7 +43,7 @@ class Reactions:
         feeding: Feeding,
         absent: Callable[[Change], None],
     ) -> None:
-        """`absent`: receivers that no link reaches any more, or again."""
+        """`absent`: receivers that no tree reaches any more, or again."""
         self._t, self._crew, self._tasks, self._feeding, self._absent = transfer, crew, tasks, feeding, absent
         self._changes: list[tuple[links.Change, int]] = []
         """And when it was heard of each."""

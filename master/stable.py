@@ -106,6 +106,9 @@ class RatedForest:
         self.slow: frozenset[str] = frozenset()
         """Who had a cap before the last caps came: the trees there were went at its pace."""
         self.cut_off: set[str] = set(plan.cut_off)
+        """Receivers that no tree reaches."""
+        self.treeless: set[str] = set()
+        """Of these, whom links reach: the group has all its trees, or its pieces fit none."""
         self.refused = False
         """The last plan had more trees than the group may still have; those that there are go on."""
         self.alike = False
@@ -174,7 +177,8 @@ class RatedForest:
             return Change()
         before = set(self.cut_off)
         if (plan := self.planned(wanted)) is None:
-            return self._stay(wanted, self.cut_off)
+            return self._stay(wanted, self.cut_off - self.treeless)
+        self.treeless = set()
         gone, back = sorted(set(plan.cut_off) - before), sorted((before - set(plan.cut_off)) & set(wanted))
         if self._made_for == self._reasons(wanted) and self._whole(plan):
             self.cut_off = set(plan.cut_off)
@@ -185,6 +189,7 @@ class RatedForest:
         """The trees that there are go on. Whom none of them reaches counts as cut off: its time runs."""
         live = [self.plan.trees[way.slot] for way in self.ways.values() if way.slot is not None]
         reached = {name for tree in live for name in tree.receivers}
+        self.treeless = set(wanted) - reached - set(cut_off)
         before, self.cut_off = self.cut_off, {*cut_off, *(set(wanted) - reached)}
         back = (before - self.cut_off) & set(wanted)
         return Change([], [], [], [], sorted(self.cut_off - before), sorted(back))

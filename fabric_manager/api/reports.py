@@ -123,7 +123,7 @@ class Reaction(msgspec.Struct, kw_only=True, gc=False):
     unnamed: list[int] = []
     """Trees that are new, and have no id yet: places in the plan."""
     cut_off: list[str] = []
-    """Receivers that no link reaches any more."""
+    """Receivers that no tree reaches any more."""
     back: list[str] = []
     """Receivers that links reach again."""
     members: list[str] = []

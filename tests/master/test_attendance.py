@@ -32,3 +32,24 @@ def test_a_distance_does_not_grow_because_all_have_nearly_stopped(
     transfer = SimpleNamespace(size=100 * MB, first_ns=first_ns, forest=None, shards=None)
     attendance = Attendance(transfer, SimpleNamespace(receivers=members), None, None)  # type: ignore[arg-type]
     assert attendance.behind_s(members[2]) == pytest.approx(behind_s, rel=0.02)
+
+
+@pytest.mark.parametrize("aside_s", [0.0, 0.5], ids=["fail", "are set aside"])
+def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lack(aside_s: float, caplog) -> None:
+    members = [receiver(name, 0, 0.0) for name in ("there", "off", "treeless")]
+    for member in members[1:]:
+        member.away_since = 1.0
+    forest = SimpleNamespace(cut_off={"off", "treeless"}, treeless={"treeless"})
+    told: list[str] = []
+    transfer = SimpleNamespace(
+        id="g", forest=forest, finale=False, aside_s=aside_s, wake=SimpleNamespace(set=lambda: None)
+    )
+    crew = SimpleNamespace(receivers=members, connected=True, timeout_s=5.0, dismiss=lambda m, why, keep: None)
+    reactions = SimpleNamespace(others=False, kick=lambda: None)
+    tasks = SimpleNamespace(spawn=told.append)
+    attendance = Attendance(transfer, crew, tasks, reactions)  # type: ignore[arg-type]
+    assert [m.name for m in attendance.look(5.5)] == ["there"] and members[1].state == "running"
+    assert [m.name for m in attendance.look(6.5)] == ["there"] and reactions.others
+    said = caplog.text if aside_s else str([m.error and m.error.message for m in members])
+    assert "no link reached off" in said and "no tree reached treeless" in said
+    assert [m.aside for m in members] == [False, bool(aside_s), bool(aside_s)] and len(told) == 2 * bool(aside_s)

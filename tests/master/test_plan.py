@@ -429,3 +429,29 @@ def test_a_group_that_is_resumed_for_one_receiver_keeps_the_size_of_its_pieces(s
         again = make_plan_for(first.payload, net, source, [name], GroupOptions())
         assert again.payload == first.payload and again.trees
         assert again.labels <= again.room <= first.room
+
+
+def test_receivers_for_whom_no_tree_has_room_are_as_good_as_cut_off() -> None:
+    """They were waited for for ever."""
+    net = graph(1500, make=lambda: topologies.parse("bcube:4,1"))
+    plan = make_plan(net, "00", SIX, GroupOptions(), network=Network(net))
+    ids = list(range(1, len(plan.trees) + 1))
+    forest = Forest(
+        net,
+        plan.found.network,
+        "00",
+        plan.found,
+        list(plan.found_routes),
+        ids=ids,
+        payload=plan.payload,
+        labels=plan.room,
+    )
+    forest.payload = 1500
+    change = forest.update([], [*SIX, "12"])
+    assert change.cut_off == sorted([*SIX, "12"]) and change.lost == ids
+    assert forest.cut_off == forest.treeless == {*SIX, "12"}
+    assert forest.update([("12", "s0.1", False), ("12", "s1.2", False)], [*SIX, "12"]).nothing
+    assert forest.cut_off == {*SIX, "12"} and forest.treeless == set(SIX), "no link reaches the last one"
+    forest.payload = plan.payload
+    change = forest.update([("12", "s0.1", True), ("12", "s1.2", True)], [*SIX, "12"])
+    assert change.back == sorted([*SIX, "12"]) and change.revived == ids and not forest.cut_off | forest.treeless

@@ -295,10 +295,10 @@ def test_one_for_whom_no_trees_can_be_made_is_as_good_as_cut_off():
     """It was waited for for ever."""
     it = forest(fabric(slow=False), SIX[1:])
     it.payload = 9000  # no route fits beside it
-    assert it.update([], SIX).cut_off == ["02"] == sorted(it.cut_off)
+    assert it.update([], SIX).cut_off == ["02"] == sorted(it.cut_off) == sorted(it.treeless)
     it.payload = 8000
     change = it.update([], SIX)
-    assert change.back == ["02"] and change.unnamed and not it.cut_off
+    assert change.back == ["02"] and change.unnamed and not it.cut_off | it.treeless
 
 
 @pytest.mark.parametrize("rates", [{"31": 5}, {"31": 0, "s0.3": 5}, {"31": 5, "s0.3": True}, [5, 5]])
