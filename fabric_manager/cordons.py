@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from datacast.core.lists import few
 from datacast.services.problems import Problem
-from datacast.services.store import StoreError
+from datacast.services.store import Entry, StoreError
 
 from .api.topology import Change
 from .fabric import Fabric
-from .keys import CORDONS, Kept, unwritten
+from .keys import CORDONS, Kept, under, unwritten
 from .requests import check_host, problem
 
 
@@ -33,10 +33,9 @@ class Cordons:
         self._nodes: dict[str, tuple[str, int]] = {}
         """Reason and the revision, by host or switch."""
 
-    async def begin(self) -> None:
-        """With what the store holds. Raises StoreError."""
-        entries = await self.kept.store.list(CORDONS)
-        self._nodes = {entry.key[len(CORDONS) :]: (entry.value, entry.revision) for entry in entries}
+    def begin(self, entries: list[Entry]) -> None:
+        """With what the store holds."""
+        self._nodes = {entry.key: (entry.value, entry.revision) for entry in under(CORDONS, entries)}
         for name, (reason, _) in self._nodes.items():
             if name in self.fabric.nodes and self.fabric.nodes[name].kind == "switch":
                 self.fabric.drain(name, reason)

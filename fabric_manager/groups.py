@@ -31,7 +31,7 @@ from .carried import Carried
 from .cordons import Cordons
 from .divider import Divider
 from .fabric import Fabric
-from .keys import GROUPS, TREE_IDS, Kept, TreeIds, unwritten
+from .keys import GROUPS, TREE_IDS, Kept, TreeIds, under, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .rate_caps import RateCaps
 from .record import GroupChange, Record, dump, load, summary
@@ -105,16 +105,16 @@ class Groups:
     async def begin(self) -> None:
         """With what the store holds. Raises StoreError."""
         self._began = time.monotonic()
-        if await self.kept.store.get(TREE_IDS):  # there was a fabric manager before
+        entries = await self.kept.store.list("")  # once: all wait for it when a leader is followed
+        if under(TREE_IDS, entries):  # there was a fabric manager before
             self._return_s = self._began + AGENTS_RETURN_S
         self.workers.begin()
         self._spawn(self.divider.run())
         for part in (self.wiring, self.sets, self.cordons, self.rate_caps, self.site_groups):
-            await part.begin()
+            part.begin(entries)
         self.divider.rewire()
-        for entry in await self.kept.store.list(GROUPS):
-            held = Held(load(entry.value), entry.revision)
-            self._groups[held.record.id] = held
+        for entry in under(GROUPS, entries):
+            held = self._groups[entry.key] = Held(load(entry.value), entry.revision)
             if not machine.final(held.record):
                 self._live[held.record.id] = held
                 self._inherited.add(held.record.id)

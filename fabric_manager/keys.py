@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from datacast.services.problems import NO_LEADER, Problem
-from datacast.services.store import Conflict, Guard, Lost, Store, StoreError
+from datacast.services.store import Conflict, Entry, Guard, Lost, Store, StoreError
 
 T = TypeVar("T")
 
@@ -55,6 +56,11 @@ class Kept:
 
     async def delete(self, key: str, revision: int) -> None:
         await self._guarded(lambda guard: self.store.delete(key, revision, guard=guard))
+
+
+def under(prefix: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Those whose keys begin so, without it."""
+    return [replace(entry, key=entry.key[len(prefix) :]) for entry in entries if entry.key.startswith(prefix)]
 
 
 class TreeIds:

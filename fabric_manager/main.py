@@ -110,6 +110,8 @@ class FabricManager:
         self.url = self._server.url
         self.leadership = front.leadership = Leadership(self.store, self.url, self.security)
         await self._server.start()
+        # A tenth of a second of a processor, which nobody is to wait for when a leader is followed.
+        app = make_app(self.fabric, self.groups, self.hub, self.registry)
         self.groups.kept.guard = await self.leadership.campaign()
         self.groups.kept.again = self.leadership.again
         await self.groups.begin()
@@ -118,7 +120,7 @@ class FabricManager:
         if self.groups.unfinished():
             self.fabric.expect_all()
             self._tasks.append(asyncio.create_task(self._end_of_patience()))
-        front.app = make_app(self.fabric, self.groups, self.hub, self.registry)
+        front.app = app
         await self.registry.start(signalling_sock)
         self._tasks.append(asyncio.create_task(self._sweep()))
         if self._nursery:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from datacast.services.problems import Problem
-from datacast.services.store import StoreError
+from datacast.services.store import Entry, StoreError
 
 from .fabric import Fabric
-from .keys import CAPS, Kept, unwritten
+from .keys import CAPS, Kept, under, unwritten
 from .requests import check_host
 
 WHOLE = "fabric"
@@ -29,10 +29,9 @@ class RateCaps:
         self._caps: dict[str, tuple[int, int]] = {}
         """Bit/s and the revision, by what stands behind CAPS in its key."""
 
-    async def begin(self) -> None:
-        """With what the store holds. Raises StoreError."""
-        entries = await self.kept.store.list(CAPS)
-        self._caps = {entry.key[len(CAPS) :]: (int(entry.value), entry.revision) for entry in entries}
+    def begin(self, entries: list[Entry]) -> None:
+        """With what the store holds."""
+        self._caps = {entry.key: (int(entry.value), entry.revision) for entry in under(CAPS, entries)}
         self._changed(self.whole, self.hosts)
 
     @property

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from datacast.services.problems import Problem
-from datacast.services.store import StoreError
+from datacast.services.store import Entry, StoreError
 
 from .fabric import Fabric
-from .keys import SETS, Kept, unwritten
+from .keys import SETS, Kept, under, unwritten
 from .requests import check_hosts, problem
 
 
@@ -19,10 +19,9 @@ class Sets:
         self._sets: dict[str, tuple[list[str], int]] = {}
         """Hosts and the revision, by name."""
 
-    async def begin(self) -> None:
-        """With what the store holds. Raises StoreError."""
-        entries = await self.kept.store.list(SETS)
-        self._sets = {entry.key[len(SETS) :]: (json.loads(entry.value), entry.revision) for entry in entries}
+    def begin(self, entries: list[Entry]) -> None:
+        """With what the store holds."""
+        self._sets = {entry.key: (json.loads(entry.value), entry.revision) for entry in under(SETS, entries)}
 
     async def put(self, name: str, hosts: list[str]) -> dict[str, Any]:
         if not hosts:

@@ -4,9 +4,9 @@ stands in a record is its own affair (controller/sites/records.py)."""
 from __future__ import annotations
 
 from datacast.services.problems import Problem
-from datacast.services.store import StoreError
+from datacast.services.store import Entry, StoreError
 
-from .keys import SITE_GROUPS, Kept
+from .keys import SITE_GROUPS, Kept, under
 
 KEPT_MAX = 4096
 TEXT_MAX = 4 << 20
@@ -20,10 +20,9 @@ class SiteGroups:
         self._records: dict[str, tuple[str, int]] = {}
         """Text and revision, by id."""
 
-    async def begin(self) -> None:
-        """With what the store holds. Raises StoreError."""
-        entries = await self.kept.store.list(SITE_GROUPS)
-        self._records = {entry.key[len(SITE_GROUPS) :]: (entry.value, entry.revision) for entry in entries}
+    def begin(self, entries: list[Entry]) -> None:
+        """With what the store holds."""
+        self._records = {entry.key: (entry.value, entry.revision) for entry in under(SITE_GROUPS, entries)}
 
     def all(self) -> dict[str, str]:
         return {group: text for group, (text, _) in sorted(self._records.items())}

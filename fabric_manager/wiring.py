@@ -15,12 +15,12 @@ from pydantic import TypeAdapter
 
 from datacast.core.lists import few
 from datacast.services.problems import Problem
-from datacast.services.store import StoreError
+from datacast.services.store import Entry, StoreError
 
 from .api import NodeSpec
 from .api.topology import Change, NodeState
 from .fabric import Fabric, FabricError
-from .keys import NODES, Kept, unwritten
+from .keys import NODES, Kept, under, unwritten
 
 NODES_MAX = 65_536
 _spec: TypeAdapter[NodeSpec] = TypeAdapter(NodeSpec)
@@ -40,11 +40,11 @@ class Wiring:
         self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
         self._revisions: dict[str, int] = {}
 
-    async def begin(self) -> None:
-        """With what the store holds; what no longer fits the topology is left out. Raises StoreError."""
-        rows = [(json.loads(entry.value), entry) for entry in await self.kept.store.list(NODES)]
+    def begin(self, entries: list[Entry]) -> None:
+        """With what the store holds; what no longer fits the topology is left out."""
+        rows = [(json.loads(entry.value), entry) for entry in under(NODES, entries)]
         for row, entry in sorted(rows, key=lambda pair: pair[0]["at_ns"]):
-            name = entry.key[len(NODES) :]
+            name = entry.key
             self._revisions[name] = entry.revision
             if name not in self.fabric.nodes and row["spec"]:
                 try:

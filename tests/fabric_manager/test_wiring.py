@@ -102,7 +102,7 @@ def test_what_was_added_is_there_after_a_restart(tmp_path) -> None:
         await wiring.put("h8", host("s"))
         await wiring.put("h9", host("s"))
         await wiring.delete("h8")
-        await Wiring(second, Kept(store), lambda change: None, lambda name: []).begin()
+        Wiring(second, Kept(store), lambda change: None, lambda name: []).begin(await store.list(""))
         await store.close()
         return first.snapshot(), second.snapshot()
 

@@ -260,7 +260,7 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
     async def scenario():
         store = open_store(str(tmp_path / "d.sqlite"))
         records = site_groups.SiteGroups(Kept(store))
-        await records.begin()
+        records.begin([])
         codes = []
 
         async def refused(work) -> None:
@@ -275,7 +275,7 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
         await refused(records.put("g-1", "x" * (site_groups.TEXT_MAX + 1)))
         await refused(records.delete("g-3"))
         other = site_groups.SiteGroups(Kept(store))
-        await other.begin()
+        other.begin(await store.list(""))
         assert other.all() == records.all() == {"g-1": "uno", "g-2": "two"}
         await other.put("g-1", "eins")
         await refused(records.put("g-1", "un"))  # another one has written it meanwhile
