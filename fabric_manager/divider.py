@@ -101,19 +101,20 @@ class Divider:
         self._change(group, known.ask)
 
     def follow(self, record: Record, ended: bool) -> None:
-        known = self._groups.get(record.id)
-        before = known.ask.trees if known else {}
-        ask = None if ended or record.owner is None else ask_of(record, time.time_ns(), before)
         if ended:
             self._missed.discard(record.id)
+            self._rates.pop(record.id, None)
+            if self._groups.pop(record.id, None) is not None:
+                self._change(record.id, None)
+            return
+        known = self._groups.get(record.id)
+        before = known.ask.trees if known else {}
+        ask = None if record.owner is None else ask_of(record, time.time_ns(), before)
         if ask is None:
-            if known is not None and (ended or known.ask.trees):
+            if known is not None and known.ask.trees:
                 # What it uses says nothing until it has trees again; those that are lost still send what was asked for.
                 self._groups[record.id] = _Known(replace(known.ask, trees={}), known.since, known.told, known.sure)
                 self._change(record.id, None)
-            if ended:
-                self._groups.pop(record.id, None)
-                self._rates.pop(record.id, None)
             return
         if known is None:
             sure = set[str]() if record.id in self._missed else None
