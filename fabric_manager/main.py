@@ -164,8 +164,6 @@ class FabricManager:
             self._front.end()
         if self.pool:
             await self.pool.stop()
-        if self._nursery:
-            self._nursery.close()
         await self.groups.stop()
         self.hub.close()  # that agents lose this process is no news of the fabric
         if self.leadership:
@@ -177,6 +175,10 @@ class FabricManager:
         if self._server:
             await self._server.stop()
         await self.store.close()
+        if self.pool:
+            await self.pool.end()
+        elif self._nursery:
+            self._nursery.close()
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:

@@ -111,16 +111,25 @@ class Pool:
                 child.kill()
 
     async def stop(self) -> None:
-        """Workers that have nothing to do end by themselves; the others are left to work."""
+        """No more are started. Workers that have nothing to do end by themselves; the others are left to work."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._starting:
-            with contextlib.suppress(OSError):
-                self._mind(await self._starting)
         for descriptor in tuple(self._watched):
             del self._watched[descriptor]
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
+        self._let_go()
+
+    async def end(self) -> None:
+        """After `stop`: lets go of one that was being started, too. A program that loads may take ten seconds, in which
+        another fabric manager can lead."""
+        if self._starting:
+            with contextlib.suppress(OSError):
+                self._mind(await self._starting)
+        self._let_go()
+        self._nursery.close()
+
+    def _let_go(self) -> None:
         for descriptor in tuple(self._processes):
             self._forget(descriptor)

@@ -55,6 +55,7 @@ def test_agents_are_heard_while_a_worker_is_started(nursery: Slow) -> None:
         nursery.loaded.set()
         await until(lambda: len(pool.pids) == 2 and nursery.closed, "both are there")
         await pool.stop()
+        await pool.end()
         return nursery.asked
 
     assert run(scenario()) == 2
@@ -65,10 +66,12 @@ def test_one_that_is_started_while_the_fabric_manager_ends_is_let_go_too(nursery
         pool = Pool(nursery, "", 1, lambda: 0)
         pool.start()
         await until(lambda: nursery.asked, "it is started")
-        stopping = asyncio.create_task(pool.stop())
+        await pool.stop()
+        assert not nursery.programs, "a fabric manager that ends lets its agents go meanwhile: nobody waits for it"
+        ending = asyncio.create_task(pool.end())
         await asyncio.sleep(0)
         nursery.loaded.set()
-        await stopping
-        assert nursery.programs[0].wait(60) == 0, "its standard input has ended"
+        await ending
+        assert nursery.closed and nursery.programs[0].wait(60) == 0, "its standard input has ended"
 
     run(scenario())
