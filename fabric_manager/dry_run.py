@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from datacast import planners
 from datacast.core.rates import arc_rates, rated_trees
@@ -25,9 +25,43 @@ RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 
 
-def dry_run(
-    fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec, size: int | None
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TreeShare:
+    depth: int
+    links: int
+    share_bps: int
+    arcs: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class NarrowestCut:
+    """Arcs that every way to a receiver crosses, and what they carry at most together."""
+
+    receiver: str
+    bps: int
+    arcs: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """What POST /plan answers; controller/shapes.py says what each is."""
+
+    source: str
+    receivers: list[str]
+    unreachable: list[str]
+    rate_bps: int
+    size: int | None
+    expected_s: float | None
+    deadline_met: bool | None
+    trees: list[TreeShare]
+    wanted_bytes: dict[str, int]
+    receiver_bps: dict[str, int]
+    bound_bps: dict[str, int]
+    gap: planners.Gap
+    cut: NarrowestCut
+
+
+def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec, size: int | None) -> DryRun:
     """Runs in a thread of its own. `size` of the file, when it is known. Raises Problem."""
     receivers = receivers_of(fabric, sets, spec)
     if spec.url is not None:
@@ -73,27 +107,25 @@ def dry_run(
     if sent is not None and slowest:
         # What all want goes at the slowest one's rate; ranges of their own go one beside another, out of the source.
         time_s = max([sent * 8 / (total if spec.shards else slowest), *(n * 8 / slowest for n in wanted.values())])
-    return {
-        "source": spec.source,
-        "receivers": receivers,
-        "unreachable": unreachable,
-        "rate_bps": round(total),
-        "size": size,
-        "expected_s": time_s,
-        "deadline_met": None if time_s is None or spec.deadline_s is None else time_s <= spec.deadline_s,
-        "trees": [
-            {
-                "depth": tree.depth,
-                "links": len(tree.arcs),
-                "share_bps": round(rates[number]),
-                "arcs": [list(arc) for arc in tree.arcs],
-            }
+    bound, gap, cut = _beside_bounds(graph, spec.source, reached, trees, together=not rated)
+    return DryRun(
+        source=spec.source,
+        receivers=receivers,
+        unreachable=unreachable,
+        rate_bps=round(total),
+        size=size,
+        expected_s=time_s,
+        deadline_met=None if time_s is None or spec.deadline_s is None else time_s <= spec.deadline_s,
+        trees=[
+            TreeShare(tree.depth, len(tree.arcs), round(rates[number]), list(tree.arcs))
             for number, tree in enumerate(trees)
         ],
-        "wanted_bytes": wanted,
-        "receiver_bps": {name: round(rate) for name, rate in each.items()},
-        **_beside_bounds(graph, spec.source, reached, trees, together=not rated),
-    }
+        wanted_bytes=wanted,
+        receiver_bps={name: round(rate) for name, rate in each.items()},
+        bound_bps=bound,
+        gap=gap,
+        cut=cut,
+    )
 
 
 def _shares(spec: GroupSpec, receivers: list[str], size: int) -> tuple[int, dict[str, int]]:
@@ -110,7 +142,7 @@ def _shares(spec: GroupSpec, receivers: list[str], size: int) -> tuple[int, dict
 
 def _beside_bounds(
     graph: nx.Graph, source: str, receivers: list[str], trees: list[_Planned], *, together: bool
-) -> dict[str, Any]:
+) -> tuple[dict[str, int], planners.Gap, NarrowestCut]:
     """What the trees could carry with nobody beside them, held against what any trees could: each receiver's own bound,
     or for one common rate the least of them. And the cut that allows the one with the least bound no more."""
     network = Network(graph)
@@ -119,21 +151,17 @@ def _beside_bounds(
     got = {name: sum(tree.most_bps for tree in trees if name in tree.receivers) for name in receivers}
     tightest = min(receivers, key=lambda name: alone.bound[name])
     cut = alone.cut(tightest)
-    return {
-        "bound_bps": bound,
-        "gap": asdict(planners.gap(got, bound)),
-        "cut": {"receiver": tightest, "bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]},
-    }
+    return bound, planners.gap(got, bound), NarrowestCut(tightest, cut.capacity_bps, list(cut.arcs))
 
 
 def check_deadline(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec) -> None:
     """Runs in a thread of its own. Raises Problem where the links cannot give in time what is asked for."""
     found = dry_run(fabric, sets, divider, spec, spec.size)
-    if found["deadline_met"] is False:
+    if found.deadline_met is False:
         raise Problem(
             409,
             "deadline",
-            f"it takes {found['expected_s']:.1f} s at the {found['rate_bps'] / 1e6:.1f} Mbit/s that the links have for "
+            f"it takes {found.expected_s:.1f} s at the {found.rate_bps / 1e6:.1f} Mbit/s that the links have for "
             f"it beside other groups, more than {spec.deadline_s:g} s",
             what=spec.source,
             remedy="give it more time, or wait until others are done: POST /plan says what it would get",

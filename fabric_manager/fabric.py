@@ -130,6 +130,16 @@ class Node:
         return held or (self.kind == "switch" and (not self.seen or self.proxy))
 
 
+@dataclass(frozen=True)
+class Tunnel:
+    """One that ends at a node: its port, both addresses, and the MTU that the path must have."""
+
+    port: int
+    local: str
+    remote: str
+    mtu: int
+
+
 def tunnel_overhead(address: str) -> int:
     """Bytes of the path's MTU that a link over a tunnel lacks: IP, UDP and a label (docs/wire.md)."""
     return (40 if ipaddress.ip_address(address).version == 6 else 20) + 8 + constants.LABEL_LEN
@@ -436,14 +446,13 @@ class Fabric:
             "drained": node.drained,
         }
 
-    def tunnels(self, name: str) -> list[dict[str, Any]]:
-        """The tunnels that end at a node: its port, both addresses, and the MTU that the path must have."""
+    def tunnels(self, name: str) -> list[Tunnel]:
+        """Those that end at a node."""
         found = []
         for _, other, data in self.graph.edges(name, data=True):
             if ends := data.get("tunnel"):
                 mtu = int(data["mtu"]) + tunnel_overhead(ends[name])
-                port = int(data["ports"][name])
-                found.append({"port": port, "local": ends[name], "remote": ends[other], "mtu": mtu})
+                found.append(Tunnel(int(data["ports"][name]), ends[name], ends[other], mtu))
         return found
 
     def node(self, name: str) -> NodeState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -53,7 +54,8 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
 
     @app.post("/plan", dependencies=controller)
     async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> JSONResponse:
-        return JSONResponse(await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size))
+        found = await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size)
+        return JSONResponse(asdict(found))
 
     @app.get("/groups", dependencies=controller)
     async def listing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import msgspec
@@ -105,11 +106,11 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/sets/{name}", dependencies=controller)
     async def get_set(name: SetName) -> JSONResponse:
-        return JSONResponse(sets.get(name))
+        return JSONResponse(asdict(sets.get(name)))
 
     @app.put("/sets/{name}", dependencies=controller)
     async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
-        return JSONResponse(await sets.put(name, hosts))
+        return JSONResponse(asdict(await sets.put(name, hosts)))
 
     @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:

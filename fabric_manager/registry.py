@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from datacast.core.lists import few
@@ -139,7 +140,7 @@ class Registry:
                     names.append(message["node"])
                 answer = {"type": "registered", "node": message["node"], "heartbeat_ms": self.heartbeat_ms}
                 if tunnels := self.fabric.tunnels(message["node"]):
-                    answer["tunnels"] = tunnels
+                    answer["tunnels"] = [asdict(tunnel) for tunnel in tunnels]
                 self._send(writer, answer)
                 log.info("registered %s %s at %s", message.get("kind"), message["node"], message.get("addr"))
                 self._announce(changes)

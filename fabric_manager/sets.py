@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
 
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
@@ -11,6 +11,12 @@ from datacast.services.store import Entry, StoreError
 from .fabric import Fabric
 from .keys import SETS, Kept, under, unwritten
 from .requests import check_hosts, problem
+
+
+@dataclass(frozen=True)
+class HostSet:
+    name: str
+    hosts: list[str]
 
 
 class Sets:
@@ -23,7 +29,7 @@ class Sets:
         """With what the store holds."""
         self._sets = {entry.key: (json.loads(entry.value), entry.revision) for entry in under(SETS, entries)}
 
-    async def put(self, name: str, hosts: list[str]) -> dict[str, Any]:
+    async def put(self, name: str, hosts: list[str]) -> HostSet:
         if not hosts:
             raise problem("no_receivers", "hosts", "a set needs at least one host", name, "name hosts")
         check_hosts(self.fabric, "hosts", hosts)
@@ -32,15 +38,15 @@ class Sets:
             self._sets[name] = hosts, await self.kept.put(SETS + name, json.dumps(hosts), revision)
         except StoreError as error:
             raise unwritten(error, name) from error
-        return {"name": name, "hosts": hosts}
+        return HostSet(name, hosts)
 
     def all(self) -> dict[str, list[str]]:
         return {name: hosts for name, (hosts, _) in sorted(self._sets.items())}
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str) -> HostSet:
         if name not in self._sets:
             raise _none(name)
-        return {"name": name, "hosts": self._sets[name][0]}
+        return HostSet(name, self._sets[name][0])
 
     async def delete(self, name: str) -> None:
         if name not in self._sets:

@@ -10,8 +10,9 @@ import pytest
 from datacast.core.trees import TreeError
 from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.divider import Divider
-from datacast.fabric_manager.dry_run import dry_run
+from datacast.fabric_manager.dry_run import DryRun, NarrowestCut, dry_run
 from datacast.fabric_manager.fabric import Fabric
+from datacast.planners import Gap
 from datacast.services.problems import Problem
 
 MBIT = 10**6
@@ -33,7 +34,7 @@ def fabric(edges: list[tuple[str, str, int]], hosts: int) -> Fabric:
     return made
 
 
-def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> dict:
+def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> DryRun:
     spec = GroupSpec(source=source, source_path="/f", receivers=receivers, options=GroupOptions(**options))
     return dry_run(it, {}, Divider(it, lambda group, message: None), spec, 10**6)
 
@@ -48,20 +49,20 @@ def combination() -> Fabric:
 def test_a_plan_at_its_bounds_has_no_gap_and_names_the_cut() -> None:
     it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT), ("s0", "h2", 10 * MBIT)], 3)
     found = planned(it, "h0", ["h1", "h2"])
-    assert found["bound_bps"] == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found["gap"] == {"part": 0.0, "receiver": None}
-    assert found["cut"] == {"receiver": "h2", "bps": 10 * MBIT, "arcs": [["s0", "h2"]]}
+    assert found.bound_bps == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found.gap == Gap(0.0, None)
+    assert found.cut == NarrowestCut("h2", 10 * MBIT, [("s0", "h2")])
 
 
 def test_one_rate_for_all_is_held_against_the_least_bound() -> None:
     it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT), ("s0", "h2", 10 * MBIT)], 3)
     found = planned(it, "h0", ["h1", "h2"], delivery="together")
-    assert found["bound_bps"] == {"h1": 10 * MBIT, "h2": 10 * MBIT} and found["gap"]["part"] == 0.0
+    assert found.bound_bps == {"h1": 10 * MBIT, "h2": 10 * MBIT} and found.gap.part == 0.0
 
 
 def test_trees_that_cannot_reach_the_bound_say_by_how_much() -> None:
     found = planned(combination(), "h0", ["h1", "h2", "h3"], delivery="together")
-    assert set(found["bound_bps"].values()) == {2 * MBIT}
-    assert found["gap"]["part"] == pytest.approx(0.5) and found["gap"]["receiver"] in ("h1", "h2", "h3")
+    assert set(found.bound_bps.values()) == {2 * MBIT}
+    assert found.gap.part == pytest.approx(0.5) and found.gap.receiver in ("h1", "h2", "h3")
 
 
 def test_of_random_networks_each_plan_is_at_its_bounds_or_tells_a_gap_that_is_true() -> None:
@@ -86,16 +87,15 @@ def test_of_random_networks_each_plan_is_at_its_bounds_or_tells_a_gap_that_is_tr
         for a, b, rate in [*edges, *((v, u, rate) for u, v, rate in edges)]:
             if a == "h0" or (a[0] == "s" and b != "h0"):
                 d.add_edge(a, b, capacity=rate)
-        reached = [name for name in receivers if name not in found["unreachable"]]
+        reached = [name for name in receivers if name not in found.unreachable]
         bound = {name: nx.maximum_flow_value(d, "h0", name) for name in reached}
-        assert found["bound_bps"] == bound, f"seed {seed}"
+        assert found.bound_bps == bound, f"seed {seed}"
         # Nobody is beside it: the shares are what the trees carry, up to what the divider keeps back.
-        part = max(1 - found["receiver_bps"][name] / bound[name] for name in reached)
-        assert found["gap"]["part"] == pytest.approx(part, abs=0.03), f"seed {seed}"
-        assert (
-            sum(next(rate for u, v, rate in edges if {u, v} == {*arc}) for arc in found["cut"]["arcs"])
-            == (found["cut"]["bps"])
+        part = max(1 - found.receiver_bps[name] / bound[name] for name in reached)
+        assert found.gap.part == pytest.approx(part, abs=0.03), f"seed {seed}"
+        assert sum(next(rate for u, v, rate in edges if {u, v} == {*arc}) for arc in found.cut.arcs) == (
+            found.cut.bps
         ), f"seed {seed}"
-        assert found["cut"]["bps"] == min(bound.values())
-        short += found["gap"]["part"] > 0.01
+        assert found.cut.bps == min(bound.values())
+        short += found.gap.part > 0.01
     assert short, "some must fall short, or this shows nothing"

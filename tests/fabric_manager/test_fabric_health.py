@@ -10,7 +10,7 @@ import pytest
 from small import bcube41, star
 
 from datacast.fabric_manager.api.topology import LinkChange, graph_of, update_node
-from datacast.fabric_manager.fabric import Fabric, FabricError
+from datacast.fabric_manager.fabric import Fabric, FabricError, Tunnel
 
 
 def register(fabric: Fabric, name: str, session: int = 1, **more: Any) -> list[dict[str, Any]]:
@@ -226,11 +226,11 @@ def tunnelled(**more: Any) -> nx.Graph:
 
 def test_tunnels_are_given_out_with_the_path_s_mtu_and_carry_what_their_headers_leave() -> None:
     fabric = Fabric(tunnelled(), mtu=1500)
-    assert fabric.tunnels("b") == [{"port": 3, "local": "10.0.1.1", "remote": "10.0.0.1", "mtu": 1500}]
+    assert fabric.tunnels("b") == [Tunnel(3, "10.0.1.1", "10.0.0.1", 1500)]
     assert fabric.snapshot().links[0].mtu == 1500 - 32
     v6 = Fabric(tunnelled(tunnel={"a": "fd00::1", "b": "fd00::2"}), mtu=1500)
-    assert v6.snapshot().links[0].mtu == 1500 - 52 and v6.tunnels("a")[0]["mtu"] == 1500
-    assert Fabric(tunnelled(mtu=1000)).tunnels("a")[0]["mtu"] == 1032
+    assert v6.snapshot().links[0].mtu == 1500 - 52 and v6.tunnels("a")[0].mtu == 1500
+    assert Fabric(tunnelled(mtu=1000)).tunnels("a")[0].mtu == 1032
     assert Fabric(star(2)).tunnels("h0") == []
 
 
