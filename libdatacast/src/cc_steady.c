@@ -261,6 +261,9 @@ static void measure(struct state *s, dc_time now)
   measure_from(s, now);
 }
 
+/* Has the control plane divided the link? Then all who send there are known. */
+static bool divided(const struct state *s) { return s->limit != 0 && s->limit < s->p.rate_max / 10 * 9; }
+
 /* As CUBIC does (RFC 9438): three tenths lower, once per window. Who has less than the last time leaves the rest to others. Among
  * groups the control plane has divided the link already, and none goes below half of its share. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
@@ -274,7 +277,7 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   uint64_t r = clamped(s, s->base);
   if (s->limit != 0 && s->limit < r)
     r = s->limit; /* a part of what is not sent drains no queue */
-  uint64_t less = r / 10 * 7, half = s->limit < s->p.rate_max / 10 * 9 ? s->limit / 2 : 0;
+  uint64_t less = r / 10 * 7, half = divided(s) ? s->limit / 2 : 0;
   s->ceiling = r < s->ceiling ? r / 20 * 17 : r;
   s->most = clamp(s, less > half ? less : half);
   s->probe = 1;
@@ -296,10 +299,14 @@ static void regrow(struct state *s, dc_time took)
   s->most = clamp(s, s->most + (cubic > reno ? cubic : reno));
 }
 
-/* What the path holds, for receivers. */
-static void tell(struct state *s)
+/* What the path holds, for receivers. Beside those who answer losses its queues too, or credits and not losses would say what each gets;
+ * but not within STEP of a loss, in which who shares a link with groups that begin is told his share. */
+static void tell(struct state *s, dc_time now, dc_time took)
 {
   uint64_t r = s->limit != 0 && s->limit < s->base ? s->limit : s->base, n = held(s, r, s->trip) / 4 * 5;
+  uint64_t queued = held(s, clamped(s, s->base), took) / 4 * 5;
+  if (s->most < s->p.rate_max && now - s->cut > STEP && !divided(s) && queued > n + s->p.credits)
+    n = queued - s->p.credits;
   uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
   if (most > s->next)
     s->next = most;
@@ -324,7 +331,7 @@ static void end_round(struct state *s, dc_time now)
     s->probe = 1;
   }
   regrow(s, took > 0 ? took : 1);
-  tell(s);
+  tell(s, now, took);
   s->begun = now;
   s->round = s->sent;
   s->round_front = s->front;

@@ -269,6 +269,7 @@ static void steady_is_not_slowed_by_a_round_in_which_nobody_asked(void)
 static struct {
   dc_time at[1 << 22]; /* when the source hears of a number */
   uint32_t n, asked, heard, w, got;
+  uint64_t limit; /* what the control plane allows; 0: all */
   dc_time now;
 } pipe_;
 
@@ -285,7 +286,7 @@ static void run_path(const struct dc_cc_ops *cc, dc_time trip, dc_time until, ui
       cc->interest(state, pipe_.at[pipe_.heard], &e);
     }
     pipe_.now = next;
-    uint32_t goal = credits + dc_path_packets(cc->told(state, pipe_.n, 0));
+    uint32_t goal = credits + dc_path_packets(cc->told(state, pipe_.n, pipe_.limit));
     if (pipe_.w <= goal)
       pipe_.w = goal;
     else if (++pipe_.got % 4 == 0)
@@ -333,6 +334,29 @@ static void steady_tells_what_the_path_holds(void)
   }
 }
 
+/* Beside connections that fill a queue of 2 ms, over a path of 0.1 ms, credits would decide what it gets, 24 packets in that time. Once
+ * losses say that others are there they do no longer, unless the link is divided. */
+static void steady_tells_of_a_queue_that_others_fill(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  for (unsigned divided = 0; divided < 2; divided++) {
+    start_path(cc, 24);
+    pipe_.limit = divided ? params.rate_max / 2 : 0;
+    run_path(cc, 100 * DC_US, DC_SEC / 2, 24);
+    run_path(cc, 2 * DC_MS, DC_SEC, 24);
+    assert(cc->told(state, pipe_.n, pipe_.limit) == 0);
+    struct dc_cc_event lost = {
+        .duplicate = true, .retx = true, .seq = pipe_.n - 1, .next_seq = pipe_.n, .depth = DEPTH};
+    cc->interest(state, pipe_.now, &lost);
+    run_path(cc, 2 * DC_MS, DC_SEC + 15 * DC_MS, 24);
+    assert(cc->told(state, pipe_.n, pipe_.limit) == 0); /* perhaps it will be divided */
+    run_path(cc, 2 * DC_MS, DC_SEC + 50 * DC_MS, 24);
+    uint32_t told = dc_path_packets(cc->told(state, pipe_.n, pipe_.limit)),
+             most = (uint32_t)(cc->rate(state) / 6000000);
+    assert(divided ? told == 0 : told + 24 >= most && told <= 3 * most);
+  }
+}
+
 int main(void)
 {
   names_are_listed_and_found();
@@ -347,6 +371,7 @@ int main(void)
   steady_is_not_slowed_by_an_interest_for_many_numbers();
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();
   steady_tells_what_the_path_holds();
+  steady_tells_of_a_queue_that_others_fill();
   puts("cc ok");
   return 0;
 }
