@@ -14,13 +14,13 @@ enum mode {
 };
 
 enum {
-  ALONE = 4,    /* packets that the slowest may be behind by chance */
-  STALE = 8,    /* levels of a tree, each of which tells of the packet before */
-  SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
-  STEPS = 4,    /* changes of credits that receivers may not have heard of yet */
-  CREDITS = 16, /* w, where it is not known */
-  CUBIC = 1024, /* the cubic's slope is at most three times so many packets a second */
-  CREEP = 16,   /* a front that waits goes on at such a part of R */
+  ALONE = 4,       /* packets that the slowest may be behind by chance */
+  STALE = 8,       /* levels of a tree, each of which tells of the packet before */
+  SPAN = 8,        /* packets of the slowest receiver that tell its rate; twice as many the first time */
+  STEPS = 4,       /* changes of credits that receivers may not have heard of yet */
+  CREDITS = 16,    /* w, where it is not known */
+  CUBIC = 1 << 15, /* ms that are looked at along the cubic, in which it grows by 14,000 packets */
+  CREEP = 16,      /* a front that waits goes on at such a part of R */
   RESTS = 10
 };
 
@@ -36,17 +36,18 @@ struct step {
 
 struct state {
   struct dc_cc_params p;
-  uint64_t rate, base; /* r, and R as far as known */
-  uint64_t limit;      /* of r, from the control plane; 0 for none */
-  uint64_t ceiling;    /* r where losses are expected again */
-  uint64_t most;       /* of r since then */
-  uint64_t before;     /* R as far as known before somebody was behind */
-  uint64_t found;      /* and while it is measured first */
+  uint64_t rate, base;  /* r, and R as far as known */
+  uint64_t limit;       /* of r, from the control plane; 0 for none */
+  uint64_t ceiling;     /* r where losses are expected again */
+  uint64_t after, most; /* r after the last answer to a loss, and how far it may have grown since then */
+  uint64_t before;      /* R as far as known before somebody was behind */
+  uint64_t found;       /* and while it is measured first */
   dc_time tick;
   dc_time trip, reach;    /* shortest round trips seen: of the first to ask, of the slowest; 0: none yet */
   dc_time begun, sent_at; /* the round, and what the slowest answers */
   dc_time from, moved;    /* begin of the measurement; when the slowest last asked for more */
-  dc_time cut, rests;     /* last answer to a loss; until then nobody is waited for */
+  dc_time losses, cut;    /* since when losses bound r; the last answer to one */
+  dc_time rests;          /* until then nobody is waited for */
   dc_time heard;          /* somebody asked */
   struct step step[STEPS];
   uint32_t front, low; /* what the first and the slowest have asked for */
@@ -113,7 +114,7 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
   s->p.credits = p->credits != 0 ? p->credits : CREDITS;
   for (unsigned i = 0; i < STEPS; i++)
     s->step[i].w = s->p.credits;
-  s->most = s->ceiling = p->rate_max;
+  s->after = s->most = s->ceiling = p->rate_max;
   s->rate = s->base = clamp(s, p->rate_init);
 }
 
@@ -270,7 +271,6 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   if (seq < s->cut_sent || (s->cut != 0 && now - s->cut < s->trip))
     return; /* what was sent before the last answer was told then */
-  s->cut = now;
   s->cut_sent = s->sent;
   if (lag_of(s) >= ALONE && excess(s) > (int64_t)target_of(s))
     return; /* its own queue, not that of all */
@@ -278,8 +278,11 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   if (s->limit != 0 && s->limit < r)
     r = s->limit; /* a part of what is not sent drains no queue */
   uint64_t less = r / 10 * 7, half = divided(s) ? s->limit / 2 : 0;
+  if (s->most == s->p.rate_max)
+    s->losses = now;
+  s->cut = now;
   s->ceiling = r < s->ceiling ? r / 20 * 17 : r;
-  s->most = clamp(s, less > half ? less : half);
+  s->after = s->most = clamp(s, less > half ? less : half);
   s->probe = 1;
   if (s->mode == START) {
     s->mode = FOLLOW;
@@ -288,24 +291,41 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
   }
 }
 
-/* And up along its cubic, whose slope is 3 (0.4 n^2)^(1/3) packets a second where the window is n from what it was; or as fast as
- * Reno beside such cuts, 0.53 packets a round. */
-static void regrow(struct state *s, dc_time took)
+static uint64_t cube_root(uint64_t n)
 {
-  uint64_t off = s->most < s->ceiling ? s->ceiling - s->most : s->most - s->ceiling, n = held(s, off, took), root = 0;
-  while (root < CUBIC && 5 * root * root * root < 2 * n * n)
-    root++;
-  uint64_t cubic = per_second(s, 3 * root, DC_SEC), reno = per_second(s, 53, took) / 100;
-  s->most = clamp(s, s->most + (cubic > reno ? cubic : reno));
+  uint64_t root = 0;
+  for (uint64_t bit = CUBIC / 2; bit > 0; bit /= 2)
+    if ((root + bit) * (root + bit) * (root + bit) <= n)
+      root += bit;
+  return root;
+}
+
+/* And up along its curve, 0.4 (t - K)^3 packets from what it was, K being when it is there again; or as Reno beside such cuts where
+ * that is more, 0.53 packets a round. Among groups in half of that time: they need not find out what each may have. */
+static void regrow(struct state *s, dc_time now, dc_time took)
+{
+  if (s->most == s->p.rate_max)
+    return;
+  uint64_t n = held(s, s->ceiling > s->after ? s->ceiling - s->after : 0, took);
+  dc_time since = (now - s->cut) * (divided(s) ? 2 : 1);
+  uint64_t t = since / DC_MS, k = cube_root((n < CUBIC ? n : CUBIC) * 2500000000); /* ms */
+  uint64_t d = t > k ? t - k : k - t;
+  d = d < CUBIC ? d : CUBIC;
+  uint64_t off = per_second(s, d * d * d * 2 / 5 / 1000000000, took);
+  uint64_t cubic = t > k ? s->ceiling + off : s->ceiling > off ? s->ceiling - off : 0;
+  uint64_t reno = s->after + per_second(s, 53, took) / 100 * (since / took);
+  cubic = cubic > reno ? cubic : reno;
+  if (cubic > s->most)
+    s->most = clamp(s, cubic);
 }
 
 /* What the path holds, for receivers. Beside those who answer losses its queues too, or credits and not losses would say what each gets;
- * but not within STEP of a loss, in which who shares a link with groups that begin is told his share. */
+ * but not in the first STEP of losses, in which who shares a link with groups that begin is told his share. */
 static void tell(struct state *s, dc_time now, dc_time took)
 {
   uint64_t r = s->limit != 0 && s->limit < s->base ? s->limit : s->base, n = held(s, r, s->trip) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->base), took) / 4 * 5;
-  if (s->most < s->p.rate_max && now - s->cut > STEP && !divided(s) && queued > n + s->p.credits)
+  if (s->most < s->p.rate_max && now - s->losses > STEP && !divided(s) && queued > n + s->p.credits)
     n = queued - s->p.credits;
   uint8_t most = dc_path_flags(n < DC_PATH_MAX ? (uint32_t)n : DC_PATH_MAX);
   if (most > s->next)
@@ -330,7 +350,7 @@ static void end_round(struct state *s, dc_time now)
   } else {
     s->probe = 1;
   }
-  regrow(s, took > 0 ? took : 1);
+  regrow(s, now, took > 0 ? took : 1);
   tell(s, now, took);
   s->begun = now;
   s->round = s->sent;

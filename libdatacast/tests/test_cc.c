@@ -334,6 +334,12 @@ static void steady_tells_what_the_path_holds(void)
   }
 }
 
+static void lose_one(const struct dc_cc_ops *cc)
+{
+  struct dc_cc_event lost = {.duplicate = true, .retx = true, .seq = pipe_.n - 1, .next_seq = pipe_.n, .depth = DEPTH};
+  cc->interest(state, pipe_.now, &lost);
+}
+
 /* Beside connections that fill a queue of 2 ms, over a path of 0.1 ms, credits would decide what it gets, 24 packets in that time. Once
  * losses say that others are there they do no longer, unless the link is divided. */
 static void steady_tells_of_a_queue_that_others_fill(void)
@@ -345,9 +351,7 @@ static void steady_tells_of_a_queue_that_others_fill(void)
     run_path(cc, 100 * DC_US, DC_SEC / 2, 24);
     run_path(cc, 2 * DC_MS, DC_SEC, 24);
     assert(cc->told(state, pipe_.n, pipe_.limit) == 0);
-    struct dc_cc_event lost = {
-        .duplicate = true, .retx = true, .seq = pipe_.n - 1, .next_seq = pipe_.n, .depth = DEPTH};
-    cc->interest(state, pipe_.now, &lost);
+    lose_one(cc);
     run_path(cc, 2 * DC_MS, DC_SEC + 15 * DC_MS, 24);
     assert(cc->told(state, pipe_.n, pipe_.limit) == 0); /* perhaps it will be divided */
     run_path(cc, 2 * DC_MS, DC_SEC + 50 * DC_MS, 24);
@@ -355,6 +359,32 @@ static void steady_tells_of_a_queue_that_others_fill(void)
              most = (uint32_t)(cc->rate(state) / 6000000);
     assert(divided ? told == 0 : told + 24 >= most && told <= 3 * most);
   }
+}
+
+/* 833 packets are on the way, so that the curve and not Reno's line counts. At the second loss 0.865 of them are, and the curve is flat
+ * at 0.85 of that, 108 packets above its beginning: after 6.5 s. */
+static void steady_comes_back_along_cubics_curve(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_path(cc, 48);
+  struct dc_cc_params p = params;
+  p.credits = 48;
+  p.rate_init = p.rate_max = 100000000;
+  cc->init(state, 0, &p);
+  run_path(cc, 100 * DC_MS, 3 * DC_SEC, 48);
+  lose_one(cc);
+  run_path(cc, 100 * DC_MS, 5 * DC_SEC, 48);
+  double r = (double)cc->rate(state);
+  assert(r > 0.8 * 1e8 && r < 0.9 * 1e8);
+  lose_one(cc);
+  run_path(cc, 100 * DC_MS, 8 * DC_SEC, 48);
+  assert((double)cc->rate(state) > 0.8 * r && (double)cc->rate(state) < 0.85 * r);
+  for (unsigned i = 0; i < 4; i++) {
+    run_path(cc, 100 * DC_MS, (11 * 4 + i) * DC_SEC / 4 + DC_SEC / 2, 48);
+    assert((double)cc->rate(state) > 0.845 * r && (double)cc->rate(state) < 0.86 * r);
+  }
+  run_path(cc, 100 * DC_MS, 20 * DC_SEC, 48);
+  assert((double)cc->rate(state) > 0.95 * r);
 }
 
 int main(void)
@@ -372,6 +402,7 @@ int main(void)
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();
   steady_tells_what_the_path_holds();
   steady_tells_of_a_queue_that_others_fill();
+  steady_comes_back_along_cubics_curve();
   puts("cc ok");
   return 0;
 }

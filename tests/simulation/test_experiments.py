@@ -118,6 +118,8 @@ def test_neither_side_starves_beside_tcp():
         Cell(2, queue=20),
         Cell(4, slow=10),
         Cell(1, 1, kind="tcp"),
+        Cell(1, 1, queue=20, kind="tcp"),
+        Cell(4, queue=20, rtt_us=100_000, mbps=100),
         Cell(1, 3, queue=1000, kind="tcp"),
         Cell(1, 9, kind="tcp"),
         Cell(1, 9, queue=1000, kind="tcp"),
