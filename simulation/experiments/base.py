@@ -69,13 +69,13 @@ class Setting:
     cases: int = 100
     """Of a sweep."""
     tcp: str = "cubic"
-    """TCP's flavour in figure13b: cubic or newreno."""
+    """TCP's flavour in figure13b: cubic, newreno or bbr."""
     only: str = ""
     """Cells of the matrix with this word."""
     engine: str = "datacast"
     """What simulates: datacast (this project's own) or ns3."""
     punctual: bool = False
-    """Hosts of perfect clocks also where shares are measured; ns-3 has no others."""
+    """Hosts of perfect clocks where groups share a cable with nobody else: two simulators can agree on each then."""
 
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
@@ -214,10 +214,9 @@ def simulation(s: Setting, framing: int) -> Simulation:
 def late_hosts(sim: Simulation, s: Setting, links: Iterable[tuple[str, str]]) -> None:
     """What these links of hosts carry comes later by up to a packet's time, as from a processor. With hosts of perfect
     clocks a full queue drops by who comes just before a departure, always the same (Floyd and Jacobson 1991: phase
-    effects), and not by who sends more. ns-3 has no such links."""
-    if s.engine == "datacast" and not s.punctual:
-        for a, b in links:
-            sim.faults(a, b, Faults(jitter=s.mtu * 8 * SECOND // s.rate))
+    effects), and not by who sends more."""
+    for a, b in links:
+        sim.faults(a, b, Faults(jitter=s.mtu * 8 * SECOND // s.rate))
 
 
 def members(s: Setting, g: Any) -> list[str]:

@@ -179,7 +179,8 @@ def build(s: Setting, c: Cell) -> Dumbbell:
         sim.cable("t", "b", rate, s.delay, max(c.queue, 1000))
         last_one = f"r0.{c.receivers - 1}"
         flows += [sim.tcp(["t", "b", last_one], k * 1000, c.end, c.flavour, s.mtu) for k in range(c.slow_tcp)]
-    late_hosts(sim, s, [(name, at) for name, at in sim.links if at in "ab" and name not in "ab"])
+    if flows or not s.punctual:
+        late_hosts(sim, s, [(name, at) for name, at in sim.links if at in "ab" and name not in "ab"])
     return Dumbbell(sim, groups, flows, s.mtu * 8)
 
 

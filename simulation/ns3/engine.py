@@ -32,7 +32,7 @@ def program() -> Path:
 
 
 class Ns3Simulation(Simulation):
-    """A network in ns-3. Losses are the only faults, FIFO is the only policy; nothing changes once it runs."""
+    """A network in ns-3. Losses and late hosts are the only faults, FIFO is the only policy; nothing changes later."""
 
     def __init__(self, seed: int = 1, framing: int = ETHERNET, policy: str = "fifo"):
         if policy != "fifo":

@@ -60,8 +60,10 @@ static bool network(const sim *s, struct text *t)
   }
   for (int i = 0; i < s->n_links; i++) {
     const struct sim_faults *f = &s->links[i].faults;
-    if (f->duplicate | f->reorder | f->corrupt | (f->jitter > 0))
+    if (f->duplicate | f->reorder | f->corrupt)
       return false;
+    if (f->jitter > 0)
+      put(t, "late %d %llu\n", i, (unsigned long long)f->jitter);
     if (f->loss_data | f->loss_interest | f->early)
       put(t, "loss %d %u %u %s\n", i, f->loss_data, f->loss_interest, f->early ? "early" : "wire");
   }
@@ -131,7 +133,7 @@ char *sim_describe(sim *s)
   const char *wrong = s->ready ? "it runs already" : s->n_flows > 0 ? "TCP connections are described apart" : NULL;
   put(&t, "seed %llu\nframing %s\n", (unsigned long long)s->rng, s->framing == SIM_PAPER ? "paper" : "ethernet");
   if (wrong == NULL && !network(s, &t))
-    wrong = "links with other faults than loss cannot be described";
+    wrong = "links with other faults than loss and jitter cannot be described";
   if (wrong == NULL && !groups(s, &t))
     wrong = "late or dead receivers cannot be described";
   if (wrong == NULL) {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datacast.simulation.engine import ETHERNET, PAPER, SECOND
+from datacast.simulation.engine import ETHERNET, PAPER, SECOND, Faults
 from datacast.simulation.errors import SimulationError
 from datacast.simulation.experiments.base import Setting, measure, micro
 from datacast.simulation.experiments.delivery import deliver
@@ -94,6 +94,19 @@ def test_the_wire_is_charged_what_ours_charges(framing: int) -> None:
             assert other["data_bytes"] == mine["data_bytes"]
         carried += other["payload"]
     assert carried == theirs.payload() > 10_000_000
+
+
+def test_late_hosts_are_late_in_order() -> None:
+    """By up to a millisecond per frame: nothing is taken for lost, and the end is that much later."""
+
+    def once(jitter: int) -> int:
+        m = micro(Setting(seconds=0.2, engine="ns3"), 128 * KB)
+        m.sim.faults("00", "s0.0", Faults(jitter=jitter))
+        m.sim.run()
+        assert m.group.tree_stats()[0]["dup_packets"] == 0 and m.sim.check() is None
+        return m.group.finish()
+
+    assert once(0) < once(1_000_000) <= once(0) + 3_000_000
 
 
 def test_figure13b_shares_the_link_with_tcp_of_ns3() -> None:

@@ -1,5 +1,7 @@
 #include "link.h"
 
+#include "ns3/simulator.h"
+
 #include <algorithm>
 
 namespace datacast {
@@ -22,6 +24,29 @@ bool Loss::DoCorrupt(ns3::Ptr<ns3::Packet> packet)
   if (p <= 0 || m_random->GetValue() >= p)
     return false;
   lost++;
+  return true;
+}
+
+NS_OBJECT_ENSURE_REGISTERED(LateChannel);
+
+ns3::TypeId LateChannel::GetTypeId()
+{
+  static ns3::TypeId tid =
+      ns3::TypeId("datacast::LateChannel").SetParent<ns3::PointToPointChannel>().AddConstructor<LateChannel>();
+  return tid;
+}
+
+bool LateChannel::TransmitStart(ns3::Ptr<const ns3::Packet> packet, ns3::Ptr<ns3::PointToPointNetDevice> from,
+                                ns3::Time wire)
+{
+  uint32_t way = from == GetSource(0) ? 0 : 1;
+  if (late[way] == 0)
+    return ns3::PointToPointChannel::TransmitStart(packet, from, wire);
+  int64_t by = static_cast<int64_t>(m_random->GetValue(0, static_cast<double>(late[way] + 1)));
+  m_last[way] = std::max(m_last[way], ns3::Simulator::Now() + wire + GetDelay() + ns3::NanoSeconds(by));
+  ns3::Ptr<ns3::PointToPointNetDevice> to = GetDestination(way);
+  ns3::Simulator::ScheduleWithContext(to->GetNode()->GetId(), m_last[way] - ns3::Simulator::Now(),
+                                      &ns3::PointToPointNetDevice::Receive, to, packet->Copy());
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include "frame.h"
 
 #include "ns3/error-model.h"
+#include "ns3/point-to-point-channel.h"
 #include "ns3/point-to-point-net-device.h"
 #include "ns3/queue.h"
 #include "ns3/random-variable-stream.h"
@@ -28,11 +29,26 @@ private:
   ns3::Ptr<ns3::UniformRandomVariable> m_random = ns3::CreateObject<ns3::UniformRandomVariable>();
 };
 
+// A cable whose frames come later by up to so many nanoseconds, each by chance, in order: hosts are no clocks.
+class LateChannel : public ns3::PointToPointChannel
+{
+public:
+  static ns3::TypeId GetTypeId();
+  int64_t late[2] = {0, 0}; // by direction
+  bool TransmitStart(ns3::Ptr<const ns3::Packet> packet, ns3::Ptr<ns3::PointToPointNetDevice> from,
+                     ns3::Time wire) override;
+
+private:
+  ns3::Time m_last[2];
+  ns3::Ptr<ns3::UniformRandomVariable> m_random = ns3::CreateObject<ns3::UniformRandomVariable>();
+};
+
 struct Link {
   uint32_t from, to;
   ns3::Ptr<ns3::PointToPointNetDevice> device, far; // the sending end, the receiving one
   ns3::Ptr<ns3::Queue<ns3::Packet>> queue;
   ns3::Ptr<Loss> loss;
+  ns3::Ptr<LateChannel> channel;
   bool early = false;             // what is lost is lost before it takes the link's time
   uint64_t frames = 0, bytes = 0; // as ns-3's own trace of the physical layer says, PPP header included
   uint64_t data = 0, dataBytes = 0, payload = 0, dropped = 0;

@@ -98,7 +98,10 @@ bool World::Line(const std::string &line)
     Cable(w);
   else if (verb == "loss")
     LossLine(w);
-  else if (verb == "group")
+  else if (verb == "late") {
+    uint32_t link = w.Index("link", m_links.size());
+    m_links[link]->channel->late[link % 2] = static_cast<int64_t>(w.Number("how late", INT32_MAX));
+  } else if (verb == "group")
     GroupLine(w);
   else if (verb == "tree")
     TreeLine(w);
@@ -140,7 +143,7 @@ void World::Cable(Words &w)
     r = w.Number("rate", UINT64_C(1000000000000));
   uint64_t delay = w.Number("delay", INT64_MAX);
   uint32_t queue = w.Small("queue");
-  ns3::Ptr<ns3::PointToPointChannel> channel = ns3::CreateObject<ns3::PointToPointChannel>();
+  ns3::Ptr<LateChannel> channel = ns3::CreateObject<LateChannel>();
   channel->SetAttribute("Delay", ns3::TimeValue(ns3::NanoSeconds(delay)));
   for (int i = 0; i < 2; i++) {
     ns3::Ptr<ns3::PointToPointNetDevice> device = ns3::CreateObject<ns3::PointToPointNetDevice>();
@@ -156,6 +159,7 @@ void World::Cable(Words &w)
     l->to = end[1 - i];
     l->device = device;
     l->queue = q;
+    l->channel = channel;
     device->TraceConnectWithoutContext("PhyTxBegin", ns3::MakeCallback(&Link::Begun, l));
     m_links.push_back(l);
     m_nodes[end[i]]->AddPort(port[i], l);
