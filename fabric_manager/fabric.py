@@ -15,28 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants
-from datacast.core.errors import DatacastError
 
 from .api import LinkSpec, NodeSpec
 from .api.topology import Change, LinkChange, NodeChange, NodeState, Topology, TopologyLink, TopologyNode
+from .told import NAME_MAX, Counted, FabricError, Heartbeat, Registration
 
 if TYPE_CHECKING:
     import networkx as nx
-
-NAME_MAX = 64
-PORTS_MAX = 65535
-AWAY_MS_MAX = 10_000
-"""As neighbours (libdatacast/include/datacast/hello.h)."""
-REASONS_MAX = 64
-COUNTED = ("forwarded", "interests", "hits", "trees", "bytes")
-
-
-class FabricError(DatacastError):
-    """A report that cannot be accepted; `code` as in docs/signalling.md."""
-
-    def __init__(self, code: str, message: str, what: str = "") -> None:
-        super().__init__(message, what=what)
-        self.code = code
 
 
 @dataclass
@@ -49,29 +34,6 @@ class Port:
     """Why it is down: carrier, silent (no hello comes), unheard (ours do not arrive there)."""
     carried: int | None = None
     """How long a frame came whole from the neighbour lately; None: its hellos do not tell."""
-
-
-@dataclass
-class Counted:
-    """What a node has counted since it began, as its last heartbeat told."""
-
-    forwarded: int = 0
-    interests: int = 0
-    hits: int = 0
-    """Interests that its cache answered."""
-    trees: int = 0
-    bytes: int = 0
-    """In its cache now."""
-    drop: dict[str, int] = field(default_factory=dict)
-    """Frames by reason."""
-
-    @classmethod
-    def of(cls, told: dict[str, Any]) -> Counted:
-        """What is no count is left out."""
-        figures = {key: told[key] for key in COUNTED if _is_count(told.get(key))}
-        drop = told.get("drop")
-        reasons = list(drop.items())[:REASONS_MAX] if isinstance(drop, dict) else []
-        return cls(**figures, drop={key[:NAME_MAX]: count for key, count in reasons if _is_count(count)})
 
 
 @dataclass
@@ -304,56 +266,44 @@ class Fabric:
 
     # ---- reports ----
     def register(
-        self, message: dict[str, Any], session: int, now_ns: int, certificate_until: float | None = None
+        self, told: Registration, session: int, now_ns: int, certificate_until: float | None = None
     ) -> list[Change]:
-        """A `register` message of a connection, and when its certificate ends. Returns the changes; raises FabricError
-        when it is refused."""
-        name = message.get("node")
-        node = self.nodes.get(name) if isinstance(name, str) else None
+        """Of a connection, and when its certificate ends. Returns the changes; raises FabricError when it is
+        refused."""
+        node = self.nodes.get(told.node)
         if node is None or node.removed:
             raise FabricError(
-                "unknown_node", f"the topology {self.spec or ''} has no node {name!r}".replace("  ", " "), str(name)
+                "unknown_node",
+                f"the topology {self.spec or ''} has no node {told.node!r}".replace("  ", " "),
+                told.node,
             )
         if node.registered and node.session != session:
             raise FabricError(
-                "duplicate", f"node {name} is registered already, by process {node.pid} at {node.addr}", node.name
+                "duplicate", f"node {node.name} is registered already, by process {node.pid} at {node.addr}", node.name
             )
-        if message.get("kind") != node.kind:
-            raise FabricError("bad_request", f"node {name} is a {node.kind}, not a {message.get('kind')!r}", node.name)
-        addr = message.get("addr")
-        if node.kind == "host" and not (isinstance(addr, str) and _is_address(addr)):
-            raise FabricError("bad_request", f"node {name}: addr must be host:port, not {addr!r}", node.name)
-        ports = message.get("ports", [])
-        if not isinstance(ports, list) or not all(
-            isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in ports
-        ):
-            raise FabricError("bad_request", f"node {name}: ports must be a list of {{port, up}}", node.name)
-        pid, instance = message.get("pid"), _text(message.get("instance"))
-        if instance is None or instance != node.instance:  # another process; its id may be the same
+        if told.kind != node.kind:
+            raise FabricError("bad_request", f"node {node.name} is a {node.kind}, not a {told.kind!r}", node.name)
+        if node.kind == "host" and not _is_address(told.addr or ""):
+            raise FabricError("bad_request", f"node {node.name}: addr must be host:port, not {told.addr!r}", node.name)
+        if told.instance is None or told.instance != node.instance:  # another process; its id may be the same
             node.last_n = -1
-        if _is_count(message.get("n")):
-            node.last_n = max(node.last_n, message["n"])  # `ports` tells what became of it
+        node.last_n = max(node.last_n, -1 if told.n is None else told.n)  # `ports` tells what became of it
         node.registered, node.seen, node.silent, node.session = True, True, False, session
-        node.addr = addr if isinstance(addr, str) else None
-        node.pid, node.instance = pid if _is_count(pid) else None, instance
-        node.version = _text(message.get("version"))
-        node.control = _text(message.get("control"))
-        if _is_count(message.get("msd")) and message["msd"] > 0:
-            node.msd = message["msd"]
-        if isinstance(message.get("cache"), bool):
-            node.cache = message["cache"]
-        node.proxy = message.get("proxy") is True and node.kind == "switch"
-        node.dest_roots = _texts(message.get("dest_roots"))
-        node.source_roots = _texts(message.get("source_roots"))
-        node.ports_down = {p["port"] for p in ports if not p.get("up", True)}
+        node.addr, node.pid, node.instance = told.addr, told.pid, told.instance
+        node.version, node.control = told.version, told.control
+        node.msd = node.msd if told.msd is None else told.msd
+        node.cache = node.cache if told.cache is None else told.cache
+        node.proxy = told.proxy and node.kind == "switch"
+        node.dest_roots, node.source_roots = list(told.dest_roots), list(told.source_roots)
+        node.ports_down = {port.number for port in told.ports if not port.up}
         known = node.ports
         node.ports = {
-            p["port"]: Port(
-                _text(p.get("ifname")),
-                p["mtu"] if _is_count(p.get("mtu")) else None,
-                known[p["port"]].reason if p["port"] in known and p["port"] in node.ports_down else None,
+            port.number: Port(
+                port.ifname,
+                port.mtu,
+                known[port.number].reason if port.number in known and port.number in node.ports_down else None,
             )
-            for p in ports[:PORTS_MAX]
+            for port in told.ports
         }
         node.disks, node.clock_ms, node.counted = [], None, None
         node.certificate_until = certificate_until
@@ -373,10 +323,8 @@ class Fabric:
                 changes += self._refresh(list(self.graph.edges(node.name)), now_ns)
         return changes
 
-    def away(self, names: list[str], for_ms: Any, now_ns: int) -> None:
-        """The process of these nodes is about to start again: they live on for so long. Raises FabricError."""
-        if not _is_count(for_ms) or for_ms > AWAY_MS_MAX:
-            raise FabricError("bad_request", f"away needs for_ms, 0 to {AWAY_MS_MAX}, not {for_ms!r}")
+    def away(self, names: list[str], for_ms: int, now_ns: int) -> None:
+        """The process of these nodes is about to start again: they live on for so long."""
         for name in names:
             self.nodes[name].away_until_ns = now_ns + for_ms * 1_000_000
 
@@ -389,25 +337,18 @@ class Fabric:
         neighbours = [self.nodes[name] for name in self.graph.neighbors(node.name)]
         return bool(neighbours) and all(other.seen and not other.proxy for other in neighbours)
 
-    def heartbeat(self, names: list[str], message: dict[str, Any], now_ns: int) -> None:
-        """What the nodes of one process tell with it; anything may be missing."""
-        nodes = message.get("nodes")
+    def heartbeat(self, names: list[str], told: Heartbeat, now_ns: int) -> None:
+        """What the nodes of one process tell with it."""
         for name in names:
             node = self.nodes[name]
-            if isinstance(nodes, dict) and isinstance(told := nodes.get(name), dict):
-                node.counted = Counted.of(told)
-                carried = told.get("carried")
+            if (own := told.nodes.get(name)) is not None:
+                node.counted = own.counted
                 for number, port in node.ports.items():
-                    length = carried.get(str(number)) if isinstance(carried, dict) else None
-                    port.carried = length if _is_count(length) else None
-            if _is_count(message.get("t_ns")):
-                node.clock_ms = round((now_ns - message["t_ns"]) / 1e6, 1)
-            if isinstance(disks := message.get("disks"), list):
-                node.disks = [
-                    (pair[0], pair[1])
-                    for pair in disks[: len(node.dest_roots)]
-                    if isinstance(pair, list) and len(pair) == 2 and all(map(_is_count, pair))
-                ]
+                    port.carried = own.carried.get(str(number))
+            if told.t_ns is not None:
+                node.clock_ms = round((now_ns - told.t_ns) / 1e6, 1)
+            if told.disks is not None:
+                node.disks = list(told.disks[: len(node.dest_roots)])
 
     def link_report(
         self, name: str, port: int, up: bool, n: int, t_ns: int | None, reason: str | None = None
@@ -505,22 +446,6 @@ class Fabric:
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536
-
-
-def _is_port(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65534
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _texts(value: Any) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
 def _is_json(value: Any) -> bool:

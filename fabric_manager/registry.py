@@ -16,13 +16,13 @@ from datacast.services.acceptor import Acceptor
 from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
 
 from .api.topology import Change, LinkChange
-from .fabric import Fabric, FabricError
+from .fabric import Fabric
 from .rights import REPORTERS, may_register
+from .told import FabricError, Heartbeat, LinkReport, Registration, away_ms
 
 log = logging.getLogger("datacast.fabric_manager")
 
 CONNECTIONS_MAX = 16384
-REASON_MAX = 64
 NAMED_MAX = 16
 """Nodes of one connection that a line of the log names."""
 
@@ -118,13 +118,13 @@ class Registry:
             self._announce(changes)
 
     @staticmethod
-    def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    def _send(writer: asyncio.StreamWriter, message: framing.Message) -> None:
         if not writer.is_closing():
             writer.write(framing.encode(message))
 
     def _handle(
         self,
-        message: dict[str, Any],
+        message: framing.Message,
         session: int,
         names: list[str],
         writer: asyncio.StreamWriter,
@@ -133,25 +133,26 @@ class Registry:
         kind = message["type"]
         try:
             if kind == "register":
-                may_register(who, message)
-                changes = self.fabric.register(message, session, time.time_ns(), who.until if who else None)
+                told = Registration.read(message)
+                may_register(who, told)
+                changes = self.fabric.register(told, session, time.time_ns(), who.until if who else None)
                 self.reports["register"] += 1
-                if message["node"] not in names:
-                    names.append(message["node"])
-                answer = {"type": "registered", "node": message["node"], "heartbeat_ms": self.heartbeat_ms}
-                if tunnels := self.fabric.tunnels(message["node"]):
+                if told.node not in names:
+                    names.append(told.node)
+                answer = {"type": "registered", "node": told.node, "heartbeat_ms": self.heartbeat_ms}
+                if tunnels := self.fabric.tunnels(told.node):
                     answer["tunnels"] = [asdict(tunnel) for tunnel in tunnels]
                 self._send(writer, answer)
-                log.info("registered %s %s at %s", message.get("kind"), message["node"], message.get("addr"))
+                log.info("registered %s %s at %s", told.kind, told.node, told.addr)
                 self._announce(changes)
             elif kind == "heartbeat":
                 self.reports["heartbeat"] += 1
-                self.fabric.heartbeat(names, message, time.time_ns())
+                self.fabric.heartbeat(names, Heartbeat.read(message, names), time.time_ns())
             elif kind == "away":
-                self.fabric.away(names, message.get("for_ms"), time.time_ns())
-                log.info("%s: away for at most %d ms", few(names, NAMED_MAX), message["for_ms"])
+                self.fabric.away(names, for_ms := away_ms(message), time.time_ns())
+                log.info("%s: away for at most %d ms", few(names, NAMED_MAX), for_ms)
             elif kind == "link":
-                self._link(message, names, writer)
+                self._link(LinkReport.read(message), names, writer)
             else:
                 raise FabricError("bad_request", f"unknown type {kind!r}", kind)
         except FabricError as error:
@@ -161,28 +162,17 @@ class Registry:
                 writer, {"type": "error", "code": error.code, "error": error.message, "node": message.get("node")}
             )
 
-    def _link(self, message: dict[str, Any], names: list[str], writer: asyncio.StreamWriter) -> None:
+    def _link(self, told: LinkReport, names: list[str], writer: asyncio.StreamWriter) -> None:
         # A process with several nodes says which one; an agent has one only.
-        name = message.get("node", names[0] if len(names) == 1 else None)
+        name = names[0] if told.node is None and len(names) == 1 else told.node
         if name not in names:
             raise FabricError("bad_request", f"a link report of {name!r}, which is not registered here", str(name))
-        port, up, n = message.get("port"), message.get("up"), message.get("n")
-        t_ns = message.get("t_ns")
-        if type(port) is not int or type(up) is not bool or type(n) is not int:
-            raise FabricError("bad_request", "a link report needs port, up and n", name)
         self.reports["link"] += 1
         try:
-            reason = message.get("reason")
-            changes = self.fabric.link_report(
-                name,
-                port,
-                up,
-                n,
-                t_ns if type(t_ns) is int else time.time_ns(),
-                reason[:REASON_MAX] if isinstance(reason, str) else None,
-            )
+            t_ns = time.time_ns() if told.t_ns is None else told.t_ns
+            changes = self.fabric.link_report(name, told.port, told.up, told.n, t_ns, told.reason)
         finally:
-            self._send(writer, {"type": "ok", "n": n})
+            self._send(writer, {"type": "ok", "n": told.n})
         for change in changes:
             if isinstance(change, LinkChange):
                 log.warning("link %s-%s is %s", change.u, change.v, "up" if change.up else "down")

@@ -10,7 +10,7 @@ from datacast.services.problems import Problem
 from datacast.services.service import PEER
 from datacast.services.tls import Peer
 
-from .fabric import FabricError
+from .told import FabricError, Registration
 
 REPORTERS = "agent switch controller"
 """Roles that may register."""
@@ -18,18 +18,18 @@ LEASE_HEADER = "x-datacast-lease"
 """What a worker has made up when it started: whoever shows it speaks for its groups, and for no others."""
 
 
-def may_register(peer: Peer | None, message: dict[str, Any]) -> None:
+def may_register(peer: Peer | None, told: Registration) -> None:
     """An agent registers the host, a switch process the switches that its certificate names; a controller any switch
     it speaks for. `peer` None: a plain connection. Raises FabricError."""
     if peer is None:
         return
-    node, kind, proxy = message.get("node"), message.get("kind"), message.get("proxy") is True
+    node, kind, proxy = told.node, told.kind, told.proxy
     if peer.role == "controller":
         fits = kind == "switch" and proxy
     else:
         fits = kind == {"agent": "host", "switch": "switch"}.get(peer.role) and node in peer.names and not proxy
     if not fits:
-        raise FabricError("denied", f"{peer} may not register {kind} {node}{' by proxy' if proxy else ''}", str(node))
+        raise FabricError("denied", f"{peer} may not register {kind} {node}{' by proxy' if proxy else ''}", node)
 
 
 def only(*roles: str) -> Any:

@@ -19,8 +19,9 @@ from datacast.services.store import Entry, StoreError
 
 from .api import NodeSpec
 from .api.topology import Change, NodeState
-from .fabric import Fabric, FabricError
+from .fabric import Fabric
 from .keys import NODES, Kept, under, unwritten
+from .told import FabricError
 
 NODES_MAX = 65_536
 _spec: TypeAdapter[NodeSpec] = TypeAdapter(NodeSpec)

@@ -12,6 +12,7 @@ from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.divider import Divider
 from datacast.fabric_manager.dry_run import DryRun, NarrowestCut, dry_run
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import Registration
 from datacast.planners import Gap
 from datacast.services.problems import Problem
 
@@ -30,7 +31,7 @@ def fabric(edges: list[tuple[str, str, int]], hosts: int) -> Fabric:
     made = Fabric(g)
     for session, name in enumerate((name for name in g if made.nodes[name].kind == "host"), 1):
         told = {"type": "register", "node": name, "kind": "host", "addr": "10.0.0.1:7600", "pid": 100, "ports": []}
-        made.register(told, session, 1)
+        made.register(Registration.read(told), session, 1)
     return made
 
 

@@ -10,13 +10,14 @@ import pytest
 from small import bcube41, star
 
 from datacast.fabric_manager.api.topology import LinkChange, graph_of, update_node
-from datacast.fabric_manager.fabric import Fabric, FabricError, Tunnel
+from datacast.fabric_manager.fabric import Fabric, Tunnel
+from datacast.fabric_manager.told import FabricError, Heartbeat, Registration, away_ms
 
 
 def register(fabric: Fabric, name: str, session: int = 1, **more: Any) -> list[dict[str, Any]]:
     kind = fabric.nodes[name].kind if name in fabric.nodes else "host"
     message = {"type": "register", "node": name, "kind": kind, "addr": "10.0.0.1:7600", "pid": 100, "ports": [], **more}
-    return fabric.register(message, session, 1)
+    return fabric.register(Registration.read(message), session, 1)
 
 
 def whole(fabric: Fabric) -> Fabric:
@@ -70,10 +71,9 @@ def test_a_switch_that_stays_away_longer_than_it_said_is_gone() -> None:
 
 @pytest.mark.parametrize("for_ms", [None, -1, 10_001, 2.5, "5000", True])
 def test_how_long_must_be_said_and_is_bounded(for_ms: Any) -> None:
-    fabric = whole(Fabric(star(3)))
-    with pytest.raises(FabricError):
-        fabric.away(["h0"], for_ms, 1)
-    assert fabric.nodes["h0"].away_until_ns == 0
+    with pytest.raises(FabricError, match="away needs for_ms"):
+        away_ms({"for_ms": for_ms})
+    assert away_ms({"for_ms": 10_000}) == 10_000
 
 
 def test_a_silent_host_is_left_to_its_neighbours_where_all_of_them_say_hello() -> None:
@@ -115,7 +115,7 @@ def test_registrations_that_make_no_sense_are_refused(change: dict[str, Any], co
     before = fabric.snapshot()
     message = {"type": "register", "node": "h0", "kind": "host", "addr": "h:1", "ports": [], **change}
     with pytest.raises(FabricError) as caught:
-        fabric.register(message, 1, 1)
+        fabric.register(Registration.read(message), 1, 1)
     assert caught.value.code == code
     assert fabric.snapshot() == before
 
@@ -247,12 +247,13 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     fabric = Fabric(bcube41())
     ports = [{"port": 0, "ifname": "eth1", "mtu": 9000}, {"port": 1, "mtu": "large", "up": False}]
     message = {"node": "00", "kind": "host", "addr": "192.0.2.1:7600", "version": "9", "ports": ports}
-    fabric.register({**message, "dest_roots": ["/r"]}, 1, 0, 1e9)
+    fabric.register(Registration.read({**message, "dest_roots": ["/r"]}), 1, 0, 1e9)
     fabric.link_report("00", 1, False, 1, 0, "silent")
     counted = {"interests": 4, "hits": 3, "bytes": "many", "drop": {"no_room": 2, "odd": -1}}
     counted["carried"] = {"0": 9000, "1": "all", "7": 1}
     told = {"00": counted, "01": counted}
-    fabric.heartbeat(["00"], {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]], "nodes": told}, 12_500_000)
+    beat = {"t_ns": 10_000_000, "disks": [[5, 9], [6, 9]], "nodes": told}
+    fabric.heartbeat(["00"], Heartbeat.read(beat, ["00"]), 12_500_000)
     node = next(node for node in fabric.snapshot().nodes if node.name == "00")
     assert (node.version, node.clock_ms, node.disks) == ("9", 2.5, [(5, 9)])
     assert node.ports == [
@@ -264,5 +265,5 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
         "forwarded": 0, "interests": 4, "hits": 3, "trees": 0, "bytes": 0, "drop": {"no_room": 2},
     }  # fmt: skip
     assert fabric.nodes["01"].counted is None, "a process speaks for its own nodes"
-    fabric.heartbeat(["00"], {"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, 0)
+    fabric.heartbeat(["00"], Heartbeat.read({"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, ["00"]), 0)
     assert node.clock_ms == 2.5 and fabric.nodes["00"].disks == []

@@ -13,6 +13,7 @@ from small import star
 from datacast.fabric_manager.api import topology
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.registry import Registry
+from datacast.fabric_manager.told import Registration
 from datacast.services import framing
 from datacast.services.framing import Decoder
 
@@ -90,5 +91,7 @@ def test_every_message_is_taken_or_refused_with_a_reason(script: list[tuple[int,
 def test_a_segment_depth_that_is_no_count_is_not_taken(told: Any, known: int | None) -> None:
     fabric = Fabric(star(2))
     fabric.nodes["s"].msd = None
-    fabric.register({"type": "register", "node": "s", "kind": "switch", "ports": [], "msd": told}, 1, 1)
+    fabric.register(
+        Registration.read({"type": "register", "node": "s", "kind": "switch", "ports": [], "msd": told}), 1, 1
+    )
     assert fabric.nodes["s"].msd == known

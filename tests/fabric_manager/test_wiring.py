@@ -10,7 +10,8 @@ from small import run, star, until
 
 from datacast.fabric_manager.api import LinkSpec, NodeSpec
 from datacast.fabric_manager.api.topology import LinkChange
-from datacast.fabric_manager.fabric import Fabric, FabricError
+from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import FabricError, Registration
 from datacast.services.problems import Problem
 from lab import lab
 
@@ -28,7 +29,7 @@ def test_a_new_host_gets_the_next_ports_and_lives_when_it_registers() -> None:
     assert (at, link.rate_bps, link.up) == ({"h9": 0, "s": ports}, 10**9, False)
     assert fabric.version > version
     message = {"type": "register", "node": "h9", "kind": "host", "addr": "10.0.0.9:7600", "ports": []}
-    changes = fabric.register(message, 7, 1)
+    changes = fabric.register(Registration.read(message), 7, 1)
     assert [c.up for c in changes if isinstance(c, LinkChange)] == [True]
 
 
@@ -52,12 +53,12 @@ def test_what_has_no_place_is_refused(name: str, spec: NodeSpec, code: str) -> N
 def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
     fabric = Fabric(star(3))
     message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
-    fabric.register(message, 7, 1)
+    fabric.register(Registration.read(message), 7, 1)
     assert [c.up for c in fabric.remove("h1", 2) if isinstance(c, LinkChange)] == [False]
     with pytest.raises(FabricError, match="has no node 'h1'"):
-        fabric.register(message, 8, 3)
+        fabric.register(Registration.read(message), 8, 3)
     fabric.restore("h1", 4)
-    assert [c.up for c in fabric.register(message, 9, 5) if isinstance(c, LinkChange)] == [True]
+    assert [c.up for c in fabric.register(Registration.read(message), 9, 5) if isinstance(c, LinkChange)] == [True]
 
 
 def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:

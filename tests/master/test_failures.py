@@ -14,6 +14,7 @@ from small import bcube41, star, until
 from datacast.core.wire import decode_route
 from datacast.fabric_manager.api.topology import LinkChange, Topology
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import Registration
 from datacast.master.forest import Forest
 from datacast.master.group import Group
 from datacast.master.links import Appliance, Change
@@ -114,7 +115,9 @@ def test_an_appliance_that_went_while_the_fabric_manager_was_away_is_noticed() -
         def snapshot(version: int, cache: bool | None) -> Topology:
             fabric = Fabric(graph, rate_bps=10**8)
             if cache is not None:
-                fabric.register({"node": "s", "kind": "switch", "cache": cache, "msd": 3, "proxy": True}, 1, 1)
+                fabric.register(
+                    Registration.read({"node": "s", "kind": "switch", "cache": cache, "msd": 3, "proxy": True}), 1, 1
+                )
             return replace(fabric.snapshot(), version=version)
 
         await view._apply(snapshot(1, True))

@@ -12,6 +12,7 @@ import pytest
 from datacast.fabric_manager.api import GroupOptions, GroupSpec, orders, topology
 from datacast.fabric_manager.api.reports import Adopt
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import Registration
 from datacast.master import answers, events, requests
 from datacast.services import framing
 from datacast.topologies import parse
@@ -115,7 +116,12 @@ def test_an_order_comes_out_as_it_went_in_and_what_is_none_is_refused() -> None:
 def test_news_of_the_topology_come_out_as_they_went_in_and_what_is_none_is_refused() -> None:
     fabric = Fabric(parse("bcube:2,1"), rate_bps=10**8)
     host = {"node": "00", "kind": "host", "addr": "10.0.0.1:7600", "ports": [{"port": 0, "up": False}]}
-    changes = [fabric.snapshot(), *fabric.register(host, 1, 1), *fabric.disconnect(1, 2), fabric.snapshot()]
+    changes = [
+        fabric.snapshot(),
+        *fabric.register(Registration.read(host), 1, 1),
+        *fabric.disconnect(1, 2),
+        fabric.snapshot(),
+    ]
     assert len(changes) == 6 and [topology.read(framing.text(change)) for change in changes] == changes
     for wrong in ({"type": "link", "u": "a"}, {"type": "node", "version": 1}, {"type": "topology"}, {"type": "group"}):
         with pytest.raises(framing.FramingError):

@@ -11,6 +11,7 @@ from small import bcube41, star, until
 
 from datacast.core.trees import fan_out
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import Registration
 from datacast.master.requests import Routes
 from datacast.master.signalling import tree_message
 from datacast.master.view import View
@@ -66,7 +67,7 @@ def test_addresses_are_those_of_the_last_word_on_each_agent() -> None:
         told = [dict(view.addresses())]
         for session, port in ((1, 7000), (2, 7001)):
             host = {"node": "h0", "kind": "host", "addr": f"10.0.0.1:{port}", "instance": f"{session:032x}"}
-            for event in fabric.register(host, session, 1):
+            for event in fabric.register(Registration.read(host), session, 1):
                 await view._apply(event)
             told.append(dict(view.addresses()))
             for event in fabric.disconnect(session, 1, False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datacast import topologies
 from datacast.fabric_manager.api.topology import LinkChange, NodeChange
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.told import Registration
 
 
 def registration(node: str, **more) -> dict:
@@ -20,9 +21,9 @@ def fabric_with(**more) -> Fabric:
     fabric = Fabric(topologies.parse("bcube:4,1"))
     for i, host in enumerate(topologies.hosts(fabric.graph)):
         message = {"type": "register", "node": host, "kind": "host", "addr": f"198.18.0.{i + 1}:7600"}
-        fabric.register(message, 100 + i, 1)
+        fabric.register(Registration.read(message), 100 + i, 1)
     for switch in topologies.switches(fabric.graph):
-        fabric.register(registration(switch, **more), 1, 1)
+        fabric.register(Registration.read(registration(switch, **more)), 1, 1)
     assert down(fabric) == 0
     return fabric
 
@@ -40,7 +41,7 @@ def test_a_link_that_was_down_stays_down_without_the_controller_until_the_next_o
     fabric.link_report("s0.0", 2, False, 5, 2)
     fabric.disconnect(1, 3)
     assert down(fabric) == 1
-    fabric.register(registration("s0.0", proxy=True), 2, 4)
+    fabric.register(Registration.read(registration("s0.0", proxy=True)), 2, 4)
     assert down(fabric) == 0
 
 
@@ -52,5 +53,5 @@ def test_when_a_switch_process_ends_its_links_do() -> None:
 
 def test_an_appliance_that_goes_is_told_on() -> None:
     fabric = fabric_with(proxy=True, cache=True)
-    change = fabric.register(registration("s0.0", proxy=True, cache=False), 1, 2)[0]
+    change = fabric.register(Registration.read(registration("s0.0", proxy=True, cache=False)), 1, 2)[0]
     assert isinstance(change, NodeChange) and change.cache is False
