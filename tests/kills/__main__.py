@@ -10,13 +10,9 @@ import time
 from ports import free_ports
 
 from datacast.lab.lab import LabOptions
-from datacast.lab.processes import CONTROL, may_be_realtime
-from datacast.services.priority import below, go_realtime
 
 from .campaign import Campaign
 from .cluster import Cluster
-
-WORKERS = below(CONTROL)
 
 
 def main() -> int:
@@ -38,8 +34,6 @@ def main() -> int:
     )  # fmt: skip
     with Cluster(options, args.name) as lab:
         lab.up()
-        # As workers: an ordinary process beside a lab that takes all processors times how long it waits for one itself.
-        go_realtime(WORKERS if options.realtime and may_be_realtime() else 0)
         print(f"kills: logs in {lab.work}/logs", flush=True)
         say = lambda text: print(text, flush=True)  # noqa: E731
         campaign = Campaign(lab, args.seed, args.kills, args.transfers, args.size, tuple(args.gap), say)
