@@ -100,7 +100,7 @@ class Worker:
 
     # ---- orders ----
     async def _follow(self, pid: int) -> None:
-        delay = RETRY_S
+        delay, breath = RETRY_S, time.monotonic()
         while True:
             try:
                 async for text in self.client.orders(self.name, pid):
@@ -109,6 +109,9 @@ class Worker:
                         await self._on_order(orders.read(text))
                     except (ValueError, DatacastError) as error:
                         log.error("an order that makes no sense (%r): %.200s", error, text)
+                    if time.monotonic() - breath > BREATH_S:
+                        await asyncio.sleep(0)  # shares of hundreds of groups come together; news of a link do not wait
+                        breath = time.monotonic()
             except Problem as problem:
                 log.info("orders: %s", problem)
             await asyncio.sleep(delay)

@@ -113,3 +113,33 @@ def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
 
     asyncio.run(main())
     assert client.heard == 0
+
+
+def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares of hundreds of groups: they were read in one turn of the loop, of 35 ms once."""
+    done = []
+
+    async def order(self: worker.Worker, told: object) -> None:
+        done.append(told)
+        end = time.thread_time() + 0.001
+        while time.thread_time() < end:
+            pass
+
+    class Client:
+        security, lease = PLAIN, ""
+
+        async def orders(self, name: str, pid: int):
+            for _ in range(100):
+                yield '{"type":"drop","group":"g","epoch":1}'
+            await asyncio.Event().wait()
+
+    async def scenario() -> int:
+        following = asyncio.create_task(worker.Worker(Client(), SimpleNamespace(), "w")._follow(1))  # type: ignore[arg-type]
+        await until(lambda: done, "the first is read")
+        read_by_then = len(done)
+        await until(lambda: len(done) == 100, "all are")
+        following.cancel()
+        return read_by_then
+
+    monkeypatch.setattr(worker.Worker, "_on_order", order)
+    assert asyncio.run(scenario()) < 50
