@@ -60,6 +60,7 @@ struct state {
   uint32_t cut_sent;
   uint8_t mode, told, next, probe;
   bool alone; /* nobody was behind in this round */
+  bool dry;   /* there was nothing more to send in it: it tells no rate and no round trip (BBR: application-limited) */
   bool whole; /* the mode was START all through it */
   bool edge;  /* the measurement began when the slowest got something */
 };
@@ -337,10 +338,13 @@ static void tell(struct state *s, dc_time now, dc_time took)
 static void end_round(struct state *s, dc_time now)
 {
   dc_time took = now - s->begun;
-  s->trip = s->trip == 0 || took < s->trip ? (took > 0 ? took : 1) : s->trip;
+  if (!s->dry)
+    s->trip = s->trip == 0 || took < s->trip ? (took > 0 ? took : 1) : s->trip;
+  else if (s->trip != 0)
+    took = s->trip;
   uint64_t r = per_second(s, s->front - s->round_front, took > 0 ? took : 1);
   if (s->mode == START) {
-    if (s->whole && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
+    if (s->whole && !s->dry && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
   } else if (s->mode == FOLLOW && s->base < s->most && /* what is not sent tries nothing */
              (s->alone || (excess(s) <= s->round_excess && excess(s) < (int64_t)target_of(s) / 4 * 3))) {
@@ -357,6 +361,7 @@ static void end_round(struct state *s, dc_time now)
   s->round_front = s->front;
   s->round_excess = excess(s);
   s->alone = true;
+  s->dry = false;
   s->whole = s->mode == START;
 }
 
@@ -365,6 +370,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   struct state *s = state;
   s->sent = e->next_seq;
   s->heard = now;
+  s->dry |= e->dry;
   if (e->duplicate) {
     if (e->retx)
       lost(s, now, e->seq);

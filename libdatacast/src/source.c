@@ -69,6 +69,7 @@ struct dc_source {
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
+  bool dry;             /* all that there is has been asked for and sent, and no interest has come since */
   uint32_t more, since; /* numbers beside the first that are asked for at once now; interests since then */
 
   uint32_t queued; /* waiting for tokens, in both queues */
@@ -292,7 +293,9 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
                                  : behind < s->sent_n ? s->sent_n - behind
                                                       : 0,
                           .next_seq = s->sent_n,
-                          .depth = depth(s, h)};
+                          .depth = depth(s, h),
+                          .dry = s->dry};
+  s->dry = false;
   find_slowest(s, now, &e);
   s->cfg.cc->interest(s->cc, now, &e);
   retime(s);
@@ -521,6 +524,8 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
   for (unsigned n = 0;; n++) {
     drop_gone(s, HOLES);
     drop_gone(s, AHEAD);
+    if (s->queued == 0 && n > 0 && s->end >= dc_runs_end(&s->given))
+      s->dry = true;
     if (n == cap || s->queued == 0 || s->tokens < s->cost)
       return n;
     unsigned which = next_queue(s);

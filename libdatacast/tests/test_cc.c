@@ -387,6 +387,27 @@ static void steady_comes_back_along_cubics_curve(void)
   assert((double)cc->rate(state) > 0.95 * r);
 }
 
+/* Blocks of four packets, one in 20 ms, over a link of 1 Gb/s: with 24 credits a round takes 120 ms, in which 24 packets come. */
+static void steady_takes_no_source_that_has_little_to_send_for_slow_receivers(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  for (unsigned dry = 0; dry < 2; dry++) {
+    struct dc_cc_params p = params;
+    p.credits = 24;
+    p.rate_init = p.rate_max;
+    cc->init(state, 0, &p);
+    dc_time now = 0;
+    uint32_t n = 0;
+    for (; now < 2 * DC_SEC; now += 20 * DC_MS)
+      for (unsigned i = 0; i < 4; i++, n++) {
+        struct dc_cc_event e = {.seq = n, .next_seq = n, .depth = DEPTH, .dry = dry && i == 0 && n > 0};
+        cc->interest(state, now + i, &e);
+      }
+    assert((cc->rate(state) == params.rate_max) == (dry != 0));
+    assert(!dry || cc->told(state, n, 0) == 0); /* nor that time for what the path takes */
+  }
+}
+
 int main(void)
 {
   names_are_listed_and_found();
@@ -403,6 +424,7 @@ int main(void)
   steady_tells_what_the_path_holds();
   steady_tells_of_a_queue_that_others_fill();
   steady_comes_back_along_cubics_curve();
+  steady_takes_no_source_that_has_little_to_send_for_slow_receivers();
   puts("cc ok");
   return 0;
 }

@@ -200,6 +200,28 @@ static void early_interests_are_bounded(void)
   free(s);
 }
 
+/* Two numbers, then three: who had sent all that there was when the third was asked for had nothing to send. */
+static void a_rule_is_told_when_there_was_nothing_more_to_send(void)
+{
+  said = 10000000000u;
+  dc_source *s = make_with(&rule, 10000000000u, 64, 0, 2);
+  ask(s, 1000, 0);
+  assert(!learnt.dry);
+  assert(dc_source_poll(s, 2000, tx, CAP) == 1);
+  ask(s, 3000, 1);
+  assert(!learnt.dry); /* nobody had asked for it, as receivers had enough */
+  assert(dc_source_poll(s, 4000, tx, CAP) == 1);
+  dc_source_assign(s, 2, 3);
+  ask(s, 5000, 2);
+  assert(learnt.dry);
+  ask(s, 5000, 3);
+  assert(!learnt.dry);
+  assert(dc_source_poll(s, 6000, tx, CAP) == 2);
+  ask(s, 7000, 4);
+  assert(!learnt.dry);
+  free(s);
+}
+
 int main(void)
 {
   who_asks_too_early_is_answered_when_the_numbers_are_there();
@@ -210,6 +232,7 @@ int main(void)
   numbers_with_one_place_in_the_table_are_told_apart();
   a_rule_learns_of_the_slowest_and_of_the_least_store();
   who_asks_for_several_at_once_leaves_nobody_behind();
+  a_rule_is_told_when_there_was_nothing_more_to_send();
   puts("source's bounds ok");
   return 0;
 }
