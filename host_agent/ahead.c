@@ -4,8 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/lock.h"
+
 /* Of what all files' blocks share: taken once for a block, not for its pieces. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_it(void) { lock_open(&lock); }
 
 struct ahead {
   uint32_t refs; /* the file's, and one of each block that is out */
@@ -25,6 +30,7 @@ static size_t taken(const struct ahead *a)
 
 struct ahead *ahead_new(size_t *room, const struct dc_layout *l)
 {
+  pthread_once(&opened, open_it);
   struct ahead *a = malloc(sizeof *a);
   if (a != NULL)
     *a = (struct ahead){.refs = 1, .piece = l->piece, .per_block = l->per_block, .room = room};

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datapath/lock.h"
+
 void stages_open(struct stages *s)
 {
   *s = (struct stages){0};
-  pthread_mutex_init(&s->lock, NULL);
+  lock_open(&s->lock);
 }
 
 void stages_close(struct stages *s)

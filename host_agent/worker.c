@@ -1,4 +1,5 @@
 #include "ahead.h"
+#include "datapath/lock.h"
 #include "fetch.h"
 #include "folder.h"
 #include "sha256.h"
@@ -341,8 +342,10 @@ static struct job *next_job(struct worker *w)
  * that follow in a lane are for the thread that has it. */
 static void call_one(struct worker *w)
 {
-  if (w->idle > 0 && (w->todo != NULL || w->ready != NULL))
-    pthread_cond_signal(&w->more);
+  if (w->idle > 0 && (w->todo != NULL || w->ready != NULL)) {
+    w->idle--;
+    sem_post(&w->more);
+  }
 }
 
 static void make_ready(struct worker *w, struct lane *l)
@@ -385,8 +388,10 @@ static void *work(void *arg)
     struct job *j;
     while ((j = next_job(w)) == NULL && !w->stop) {
       w->idle++;
-      pthread_cond_wait(&w->more, &w->lock);
-      w->idle--;
+      pthread_mutex_unlock(&w->lock);
+      while (sem_wait(&w->more) < 0)
+        continue; /* a signal */
+      pthread_mutex_lock(&w->lock);
     }
     if (j == NULL)
       break;
@@ -451,8 +456,8 @@ int worker_open(struct worker *w, struct loop *loop, unsigned threads)
   w->watch = (struct watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = collect};
   if (w->watch.fd < 0)
     return -errno;
-  pthread_mutex_init(&w->lock, NULL);
-  pthread_cond_init(&w->more, NULL);
+  lock_open(&w->lock);
+  sem_init(&w->more, 0, 0);
   for (; w->threads < threads && w->threads < WORKER_THREADS_MAX; w->threads++) {
     int rc = pthread_create(&w->thread[w->threads], NULL, work, w);
     if (rc != 0)
@@ -498,7 +503,8 @@ void worker_close(struct worker *w)
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     __atomic_store_n(&w->stopping, 1, __ATOMIC_RELAXED);
-    pthread_cond_broadcast(&w->more);
+    for (; w->idle > 0; w->idle--)
+      sem_post(&w->more);
     pthread_mutex_unlock(&w->lock);
     for (unsigned i = 0; i < w->threads; i++)
       pthread_join(w->thread[i], NULL);

@@ -8,6 +8,7 @@
 #define AGENT_WORKER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -116,12 +117,12 @@ struct worker {
   pthread_t thread[WORKER_THREADS_MAX];
   unsigned threads;
   pthread_mutex_t lock;
-  pthread_cond_t more;
+  sem_t more;                   /* one for each thread that is to look for work */
   struct job *todo, *todo_last; /* without a lane; this and the following under lock */
   struct lane *ready, *ready_last;
   struct job *finished, *finished_last;
   bool turn, stop;
-  unsigned idle;     /* threads that wait for work */
+  unsigned idle;     /* threads that wait for work and were not called yet */
   int stopping;      /* atomic: leave long loops */
   struct job *owned; /* every job under way, for worker_forget; under lock */
 };

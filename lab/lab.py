@@ -249,6 +249,7 @@ class Lab:
         self.plane.ready(self)
         self.progress("workers")
         self.supervisor.wait(self._workers_wait, READY_S, "workers that wait for groups")
+        self.supervisor.wait_for_priorities(READY_S)
         state.status = "up"
         state.hosts = {
             host: {"address": machine.address, "folder": str(self.host_folder(host))}

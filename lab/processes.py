@@ -100,6 +100,7 @@ class Supervisor:
         self.environment = environment
         self.signals = signals
         self.processes: list[Process] = []
+        self._later: list[threading.Timer] = []
 
     def start(
         self, name: str, command: list[str], spawn: Callable[..., Any] = subprocess.Popen, realtime: bool = False
@@ -129,6 +130,7 @@ class Supervisor:
             later = threading.Timer(STARTED_S, go_first, (process,))
             later.daemon = True
             later.start()
+            self._later = [one for one in self._later if one.is_alive()] + [later]
         return process
 
     def service(self, name: str, command: list[str], inside: int | None = None) -> Process:
@@ -166,6 +168,11 @@ class Supervisor:
             return ready()
 
         self.signals.wait(step, seconds, what, remedy=f"its log is in {self.logs}")
+
+    def wait_for_priorities(self, seconds: float) -> None:
+        """Until all who are to go before others do. Where a lab is busy sooner, those who do already leave the others
+        no processor, nor this process one to change that, and their links seem to fail."""
+        self.wait(lambda: not any(one.is_alive() for one in self._later), seconds, "real-time priorities")
 
     def stop(self, chosen: list[Process] | None = None, grace_s: float = 3.0) -> None:
         """SIGTERM to all, newest first; SIGKILL to those left after `grace_s`."""

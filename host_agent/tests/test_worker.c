@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +157,95 @@ static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char 
   CHECK(access(path, F_OK) < 0);
 }
 
+/* ---- three threads on one processor: an ordinary one has the lock, a real-time one takes the processor, frames submit ---- */
+
+static struct {
+  struct worker *w;
+  struct job *job;
+  sem_t locked, go;
+  int taken, submitted; /* atomic */
+  bool waited;
+} busy;
+
+static void *has_the_lock(void *arg)
+{
+  pthread_mutex_lock(&busy.w->lock);
+  sem_post(&busy.locked);
+  while (!__atomic_load_n(&busy.taken, __ATOMIC_ACQUIRE))
+    continue;
+  pthread_mutex_unlock(&busy.w->lock);
+  return arg;
+}
+
+static void *takes_the_processor(void *arg)
+{
+  __atomic_store_n(&busy.taken, 1, __ATOMIC_RELEASE);
+  sem_post(&busy.go);
+  dc_time end = loop_clock() + 400 * DC_MS; /* less than after which the kernel gives others a turn */
+  while (!__atomic_load_n(&busy.submitted, __ATOMIC_ACQUIRE) && loop_clock() < end)
+    continue;
+  busy.waited = !__atomic_load_n(&busy.submitted, __ATOMIC_ACQUIRE);
+  return arg;
+}
+
+static void *submits(void *arg)
+{
+  while (sem_wait(&busy.go) < 0)
+    continue;
+  worker_submit(busy.w, busy.job, NULL);
+  __atomic_store_n(&busy.submitted, 1, __ATOMIC_RELEASE);
+  return arg;
+}
+
+static int begin(pthread_t *thread, void *(*what)(void *), int priority, const cpu_set_t *processor)
+{
+  pthread_attr_t how;
+  pthread_attr_init(&how);
+  pthread_attr_setaffinity_np(&how, sizeof *processor, processor);
+  if (priority > 0) {
+    pthread_attr_setinheritsched(&how, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&how, SCHED_RR);
+    pthread_attr_setschedparam(&how, &(struct sched_param){.sched_priority = priority});
+  }
+  int rc = pthread_create(thread, &how, what, NULL);
+  pthread_attr_destroy(&how);
+  return rc;
+}
+
+static void test_frames_do_not_wait_for_an_ordinary_thread_that_gets_no_processor(struct worker *w, int fd)
+{
+  cpu_set_t may, one;
+  CHECK(sched_getaffinity(0, sizeof may, &may) == 0);
+  unsigned first = 0;
+  while (!CPU_ISSET(first, &may))
+    first++;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  came = 0;
+  busy.w = w;
+  busy.job = job_new(JOB_HASH);
+  busy.job->file = file_new(dup(fd));
+  busy.job->done = take_digest;
+  busy.job->owner = w;
+  sem_init(&busy.locked, 0, 0);
+  sem_init(&busy.go, 0, 0);
+  pthread_t frames, low, middle;
+  if (begin(&frames, submits, 3, &one) != 0) { /* without the right to real-time priority there is nothing to see */
+    worker_submit(w, busy.job, NULL);
+    wait_for(1);
+    return;
+  }
+  CHECK(begin(&low, has_the_lock, 0, &one) == 0);
+  while (sem_wait(&busy.locked) < 0)
+    continue;
+  CHECK(begin(&middle, takes_the_processor, 2, &one) == 0);
+  pthread_join(middle, NULL);
+  pthread_join(low, NULL);
+  pthread_join(frames, NULL);
+  CHECK(!busy.waited);
+  wait_for(1);
+}
+
 int main(void)
 {
   char folder[] = "/tmp/test-worker-XXXXXX", path[256];
@@ -164,6 +256,7 @@ int main(void)
   test_a_known_digest(&w, fd);
   test_a_block_is_hashed_while_it_is_written(&w, fd);
   test_lanes_and_single_jobs_beside_each_other_are_all_done(&w, fd);
+  test_frames_do_not_wait_for_an_ordinary_thread_that_gets_no_processor(&w, fd);
   worker_close(&w);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, true);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, false);

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from agent_harness import Net, make_pair
 
-from datacast.lab.processes import DATA_PATH, FRAMES, Process, go_first, may_be_realtime
+from datacast.lab.processes import DATA_PATH, FRAMES, Process, Supervisor, go_first, may_be_realtime
+from datacast.lab.signals import Signals
 
 ALLOWED = os.geteuid() != 0 or may_be_realtime()
 pytestmark = [
@@ -49,3 +50,14 @@ def test_a_lab_gives_it_to_frames_too(make_net: Callable[[], Net]) -> None:
     assert not any(realtime_of(agent.process.pid).values())
     go_first(Process("a", agent.process, agent.log))
     assert realtime_of(agent.process.pid) == EXPECTED
+
+
+def test_a_lab_is_up_when_all_have_it(tmp_path: Path) -> None:
+    with Signals() as signals:
+        lab = Supervisor(tmp_path, {}, signals)
+        daemon = lab.start("daemon", ["sleep", "60"], realtime=True)
+        try:
+            lab.wait_for_priorities(60)
+            assert os.sched_getscheduler(daemon.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
+        finally:
+            lab.stop()
