@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from simulated import run
@@ -56,7 +57,8 @@ def test_digests_are_told_with_a_look_while_there_are_pieces_to_give_out() -> No
             emit(group["id"], {"event": "digests", "blocks": [[1, f"{1:064x}"]]})
             await until(lambda: 1 in part.blocks, "it has been told")
             asked = [message["all"] for name, message in world.ops("digest") if name == "h1"]
-            held = (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]
+            while not (held := (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]):
+                await asyncio.sleep(0.01)
             await until(lambda: len(world.ops("status")) - looks >= 9, "looks go on")
             later = (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]
             await it.client.cancel_group(group["id"])
@@ -64,7 +66,7 @@ def test_digests_are_told_with_a_look_while_there_are_pieces_to_give_out() -> No
 
     asked, held, later = run(scenario())
     assert [(order["n"], order["blocks"], order["status"]) for order in asked] == [(2, [[1, f"{1:064x}"]], True)]
-    assert later > held > 0
+    assert later > held
 
 
 def test_a_look_that_tells_digests_does_not_overtake_what_is_to_be_told_before() -> None:
