@@ -326,8 +326,13 @@ class Lab:
         command += ["--mtu", str(options.mtu), "--queue-packets", str(queue), "--workers", str(workers)]
         return command + self._control_priority()
 
+    @property
+    def control_priority(self) -> int:
+        """The services', and that of who asks them in a benchmark; 0 where the kernel lets nobody be real-time."""
+        return CONTROL if self.options.realtime and may_be_realtime() else 0
+
     def _control_priority(self) -> list[str]:
-        return ["--realtime", str(CONTROL if self.options.realtime and may_be_realtime() else 0)]
+        return ["--realtime", str(self.control_priority)]
 
     def start_agent(self, host: str) -> None:
         """Also after it was killed: it starts again with the files it had."""

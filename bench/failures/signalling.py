@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 from datacast.core.trees import signalling_tree
 from datacast.lab.lab import Lab
-from datacast.lab.processes import CONTROL
 from datacast.master.answers import Answer
 from datacast.master.branches import FAN_OUT
 from datacast.master.requests import PING, Routes
@@ -42,7 +41,7 @@ class Signalling:
     async def start(self) -> None:
         """As a master would run. Without the right to it, it is measured as an ordinary process."""
         with contextlib.suppress(PriorityError):
-            go_realtime(CONTROL if self.lab.options.realtime else 0)
+            go_realtime(self.lab.control_priority)
         for host in {self.source, *(name for names in self.groups for name in names)}:
             self._kept[host] = self._connection(host)
             await self._kept[host].connect(TIMEOUT_S)

@@ -20,7 +20,6 @@ from typing import Any
 
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.lab import Lab, LabOptions
-from datacast.lab.processes import CONTROL
 from datacast.lab.state import marked
 from datacast.services.priority import as_the_process, go_realtime
 
@@ -135,8 +134,7 @@ def main() -> None:
     )
     with Lab(options, args.name) as lab:
         lab.up()
-        if options.realtime:
-            go_realtime(CONTROL)  # who asks stands for a machine of his own, too
+        go_realtime(lab.control_priority)  # who asks stands for a machine of his own, too
         for at, count in enumerate(int(part) for part in args.groups.split(",")):
             print(json.dumps(one_run(lab, count, args.size, args.seed + at)), flush=True)
 
