@@ -1,8 +1,10 @@
 #include "telemetry.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <pthread.h>
 #include <rte_telemetry.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "datapath/lock.h"
 
 /* Every worker has a second to answer worker 0 (workers.c). */
 enum { ANSWER_WITHIN_S = 5, KEY_MAX = 64, PARTS_MAX = 2 };
@@ -19,11 +23,19 @@ static struct {
   struct watch watch; /* an eventfd of worker 0's loop */
   struct workers *workers;
   pthread_mutex_t asking; /* one thread at a time; taken before `lock` */
-  pthread_mutex_t lock;
-  pthread_cond_t said;
+  pthread_mutex_t lock;   /* worker 0's, too */
+  sem_t said;
   bool open;
   json_t *request, *answer; /* under lock, as `open` */
-} t = {.asking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .said = PTHREAD_COND_INITIALIZER};
+} t = {.asking = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t begun = PTHREAD_ONCE_INIT;
+
+static void begin(void)
+{
+  lock_open(&t.lock);
+  sem_init(&t.said, 0, 0);
+}
 
 /* ---- from DPDK's threads to worker 0 and back ---- */
 
@@ -37,7 +49,7 @@ static void asked(struct watch *watch, uint32_t events)
   pthread_mutex_lock(&t.lock);
   if (t.request != NULL && t.answer == NULL) {
     t.answer = workers_answer(t.workers, t.request, &stop);
-    pthread_cond_signal(&t.said);
+    sem_post(&t.said);
   }
   pthread_mutex_unlock(&t.lock);
 }
@@ -47,19 +59,23 @@ static json_t *ask(json_t *request)
 {
   struct timespec until;
   uint64_t one = 1;
-  json_t *answer = NULL;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += ANSWER_WITHIN_S;
   pthread_mutex_lock(&t.asking);
+  while (sem_trywait(&t.said) == 0)
+    continue; /* for a request that was not waited for any more */
   pthread_mutex_lock(&t.lock);
-  if (t.open) {
+  bool rung = t.open;
+  if (rung) {
     t.request = request;
-    bool rung = write(t.watch.fd, &one, sizeof one) == sizeof one;
-    while (rung && t.open && t.answer == NULL && pthread_cond_timedwait(&t.said, &t.lock, &until) == 0)
-      continue;
-    answer = t.answer;
-    t.request = t.answer = NULL;
+    rung = write(t.watch.fd, &one, sizeof one) == sizeof one;
   }
+  pthread_mutex_unlock(&t.lock);
+  while (rung && sem_timedwait(&t.said, &until) < 0 && errno == EINTR)
+    continue;
+  pthread_mutex_lock(&t.lock);
+  json_t *answer = t.answer;
+  t.request = t.answer = NULL;
   pthread_mutex_unlock(&t.lock);
   pthread_mutex_unlock(&t.asking);
   json_decref(request);
@@ -285,6 +301,7 @@ int telemetry_open(struct workers *w, struct fault *f)
       {"/datacast/trees", trees, "Ids of the trees that a node knows. Parameters: its name"},
       {"/datacast/tree", tree, "Counters of a tree. Parameters: node,tree"},
   };
+  pthread_once(&begun, begin);
   t.watch = (struct watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = asked};
   if (t.watch.fd < 0 || loop_watch(&w->worker[0].loop, &t.watch, EPOLLIN) < 0) {
     if (t.watch.fd >= 0)
@@ -305,12 +322,13 @@ int telemetry_open(struct workers *w, struct fault *f)
 
 void telemetry_close(void)
 {
+  pthread_once(&begun, begin);
   pthread_mutex_lock(&t.lock);
   if (t.open) {
     t.open = false;
     loop_unwatch(&t.workers->worker[0].loop, &t.watch);
     close(t.watch.fd);
-    pthread_cond_signal(&t.said);
+    sem_post(&t.said);
   }
   pthread_mutex_unlock(&t.lock);
 }
