@@ -12,12 +12,14 @@ was planned with one rate for all has that again as soon as nobody is taken for 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from datacast.core.lists import few
 from datacast.core.rates import RatedTree
 from datacast.core.routes import RouteError, Routes, routes
 from datacast.core.trees import Network, Tree, TreeError, Unreachable
@@ -27,6 +29,8 @@ from .forest import Change, Delta, Forest, Way
 
 if TYPE_CHECKING:
     import networkx as nx
+
+log = logging.getLogger("datacast.master")
 
 Arc = tuple[str, str]
 WORTH = 0.75
@@ -231,7 +235,8 @@ class RatedForest:
             return self._fitting(given)
         except Unreachable:
             return Rated((), (), dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0), tuple(wanted))
-        except (TreeError, RouteError, PlannerError):
+        except (TreeError, RouteError, PlannerError) as error:
+            log.warning("the trees from %s stay: no plan for %s: %s", self.source, few(wanted), error)
             return None
 
     def _fitting(self, given: Delivery) -> Rated | None:
@@ -243,6 +248,7 @@ class RatedForest:
             plan = with_routes(network, self.source, given)
             if all(route.payload(mtu) >= self.payload for route in plan.routes):
                 return plan
+        log.warning("the trees from %s stay: pieces of %d bytes fit no plan", self.source, self.payload)
         return None
 
     @property

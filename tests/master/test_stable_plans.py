@@ -291,11 +291,12 @@ def test_a_rate_per_direction_goes_before_the_one_for_both():
     assert back.rated is None or set(back.rated.got.values()) == {2 * FAST}
 
 
-def test_one_for_whom_no_trees_can_be_made_is_as_good_as_cut_off():
-    """It was waited for for ever."""
+def test_one_for_whom_no_trees_can_be_made_is_as_good_as_cut_off(caplog: pytest.LogCaptureFixture):
+    """It was waited for for ever. The log says why."""
     it = forest(fabric(slow=False), SIX[1:])
     it.payload = 9000  # no route fits beside it
     assert it.update([], SIX).cut_off == ["02"] == sorted(it.cut_off) == sorted(it.treeless)
+    assert "pieces of 9000 bytes fit no plan" in caplog.text
     it.payload = 8000
     change = it.update([], SIX)
     assert change.back == ["02"] and change.unnamed and not it.cut_off | it.treeless
