@@ -390,7 +390,9 @@ class Group:
             self._slow.look(self._attendance.look(now), now)
             self._reactions.kick()
             self.transfer.news = True
-            self._look_s = self._pace(pace.left_s(self.transfer.size, self.crew.receivers, now - began))
+            left_s = pace.left_s(self.transfer.size, self.crew.receivers, now - began)
+            self._slow.renew(left_s, now)
+            self._look_s = self._pace(left_s)
             await self._until_next_look(started)
 
     async def _take_status(self, asked: float) -> None:

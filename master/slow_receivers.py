@@ -38,6 +38,10 @@ class _Way:
     arcs: Sequence[Arc]
 
 
+RENEW_S = 10.0
+"""A group that ends sooner goes on with the ids that it has."""
+
+
 class SlowReceivers:
     """Brings what is measured to Paces, and carries out what it finds."""
 
@@ -74,6 +78,23 @@ class SlowReceivers:
                 behind = f"{self._attendance.behind_s(member):.1f} s behind the others"
                 self._attendance.set_aside(member, "nothing comes to it, and to others it does" if plans else behind)
                 return
+
+    def renew(self, left_s: float | None, now: float) -> None:
+        """Agents know 32 trees of a group at a time, and those that ended are on the log for who comes late. Another
+        master begins with none of them, as after one that died; so a group that makes plans for days never runs out.
+        """
+        t = self._t
+        if t.renew or not isinstance(t.forest, RatedForest) or len(t.tree_ids) <= TREE_IDS_MAX:
+            return
+        ended = sum(way.slot is None for way in t.forest.ways.values())
+        busy = self._reactions.busy or (t.paces is not None and t.paces.settling(now))
+        if 2 * ended >= len(t.tree_ids) and not busy and left_s is not None and left_s >= RENEW_S:
+            log.warning(
+                "group %s: of its %d trees %d have ended: another master goes on, with new ones",
+                t.id, len(t.tree_ids), ended,
+            )  # fmt: skip
+            t.renew = True
+            t.tell_now()
 
     def _ways(self) -> list[_Way]:
         t = self._t

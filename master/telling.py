@@ -56,6 +56,7 @@ class Telling:
             state=t.state if t.over or t.state == "starting" else "running",
             progress=self._told.news(now, receivers, t.first_ns, whole),
             whole=whole,
+            renew=t.renew,
         )
 
     def _adopt(self) -> Adopt | None:

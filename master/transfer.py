@@ -82,6 +82,9 @@ class Transfer:
         """By tree id."""
         # Reactions:
         self.reactions: list[Reaction] = list(order.reactions)
+        # SlowReceivers:
+        self.renew = False
+        """Plans have used its tree ids up: another master is to go on with new ones."""
         # Figures:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
         self.source_trees: dict[str, SourceTree] = {}

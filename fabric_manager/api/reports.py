@@ -208,6 +208,8 @@ class MasterReport(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
     state: ReportState
     progress: Progress
     whole: bool = False
+    renew: bool = False
+    """Its tree ids are nearly used up: another master is to go on with new ones."""
 
 
 reader: msgspec.json.Decoder[MasterReport] = msgspec.json.Decoder(MasterReport)

@@ -53,6 +53,10 @@ def report(record: Record, state: str, lease: str = "L", **progress) -> Reported
     return Reported(body, lease)
 
 
+def worn(record: Record) -> MasterReport:
+    return MasterReport(group="g-1", epoch=record.epoch, state="running", progress=Progress(), renew=True)
+
+
 def done(*names: str) -> dict[str, ReceiverFigures]:
     return {name: ReceiverFigures(state="done", t_done_ns=9, fraction=1.0) for name in names}
 
@@ -105,6 +109,26 @@ def test_the_next_worker_goes_on_from_what_was_told() -> None:
     assert (record.state, record.epoch, record.owner) == ("running", 2, "v")
     late = apply(record, OwnerLost(1, "noticed twice"), 2)
     assert late.record is record and not late.effects
+
+
+def test_a_master_whose_tree_ids_are_used_up_is_followed_by_another() -> None:
+    record = after(running(), report(running(), "running", adopt=ADOPT))
+    asks = replace(report(record, "running", fraction=0.5), report=worn(record))
+    outcome = apply(record, asks, 5)
+    assert outcome.effects == (Recall("w"), Place()) and outcome.durable
+    assert (outcome.record.state, outcome.record.owner, outcome.record.fruitless) == ("running", None, 0)
+    with pytest.raises(Stale):
+        apply(outcome.record, asks, 6)
+    again = after(outcome.record, Assigned("w", "L"))
+    assert again.epoch == record.epoch + 1 and again.adopt == ADOPT
+
+
+def test_nobody_follows_where_there_is_nothing_to_go_on_with_or_people_want_it_to_end() -> None:
+    early = running()
+    assert apply(early, Reported(worn(early), "L"), 5).record.owner == "w"
+    record = after(running(), report(running(), "running", adopt=ADOPT), Cancel())
+    outcome = apply(record, Reported(worn(record), "L"), 5)
+    assert outcome.record.state == "cancelling" and outcome.record.owner == "w"
 
 
 def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() -> None:

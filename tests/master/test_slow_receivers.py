@@ -170,3 +170,27 @@ def test_one_that_was_cut_off_while_trees_were_planned_anew_can_fetch_what_the_o
 
     old, opened, record = run(scenario(), timeout=300.0)
     assert record["state"] == "done" and old <= opened
+
+
+def test_plans_without_end_do_not_use_the_tree_ids_up() -> None:
+    """Agents know 32 trees of a group. A slow one's pace changes for as long as the group goes on."""
+
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE / 4]) as it:
+            group = await it.start("00", ["02", "10", "31"], 3 * SIZE)
+            await it.running(group, 50)
+            first = it.masters.groups[group["id"]]
+            for i in range(60):
+                master = it.masters.groups[group["id"]]
+                t = master.transfer
+                if master.epoch > 1 and len(t.tree_ids) > 4:
+                    break
+                if not t.renew and t.state == "running":
+                    master._slow._plan_for({"31": 1_000_000 + 250_000 * i}, {})
+                await asyncio.sleep(2.0)
+            return first, master, await it.end(group, timeout=600.0)
+
+    first, second, record = run(scenario(), timeout=900.0)
+    assert second.epoch == 2 and 16 < len(first.transfer.tree_ids) <= 32
+    assert second.transfer.reactions[-1].unnamed and not {*first.transfer.tree_ids} & {*second.transfer.tree_ids}
+    assert record["state"] == "done", record["error"]
