@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,14 +58,14 @@ def hogs(count: int) -> Iterator[None]:
             process.wait()
 
 
-def transfers(way: str, run: int, size: str, folder: Path) -> list[Row]:
+def transfers(way: str, run: int, size: str, folder: Path, options: Sequence[str]) -> list[Row]:
     """The labs are begun at the same time, and end by themselves."""
     labs = []
     for lab in range(LABS):
         report = folder / f"{way}-{run}-{lab}.json"
         ports = ("--rest-port", str(PORTS + 2 * lab), "--fabric-port", str(PORTS + 2 * lab + 1))
         group = ("--from", "00", "--to", "02,10,21,23,31,33", "--size", size)
-        command = [str(DATACAST), "lab", "run", "--name", f"busy{lab}", *group, *ports, *WAYS[way]]
+        command = [str(DATACAST), "lab", "run", "--name", f"busy{lab}", *group, *ports, *WAYS[way], *options]
         quiet = subprocess.DEVNULL
         labs.append((report, subprocess.Popen([*command, "--json", str(report)], stdout=quiet, stderr=quiet)))
     rows = []
@@ -96,14 +96,21 @@ def main() -> int:
     parser.add_argument("--ways", default="default,together", help="of " + ", ".join(WAYS) + " (default: %(default)s)")
     parser.add_argument("--hogs", type=int, default=6, help="processes that never rest (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=2, help="of each way (default: %(default)s)")
+    parser.add_argument("--no-realtime", action="store_true", help="daemons of ordinary priority")
     parser.add_argument("--size", default="128M", help="bytes of the file (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write the figures there")
     args = parser.parse_args()
     ways = args.ways.split(",")
     if wrong := sorted(set(ways) - set(WAYS)):
         parser.error(f"no way is called {wrong[0]!r}; there are {', '.join(WAYS)}")
+    options = ["--no-realtime"] if args.no_realtime else []
     with alone(), hogs(args.hogs), tempfile.TemporaryDirectory() as folder:
-        rows = [row for run in range(args.runs) for way in ways for row in transfers(way, run, args.size, Path(folder))]
+        rows = [
+            row
+            for run in range(args.runs)
+            for way in ways
+            for row in transfers(way, run, args.size, Path(folder), options)
+        ]
     if args.json:
         args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     print(table(rows))
