@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL
 from datacast.core.quantities import parse_rate
+from datacast.fabric_manager.api.records import Caps
 
 from .connection import Controller, Json, TokenFile, connect
-from .output import rate_text
+from .output import json_text, rate_text
 
 Host = Annotated[
     str | None, typer.Option("--host", metavar="HOST", help="Over this host's links; without it: in the fabric.")
@@ -26,12 +26,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(caps, name="caps")
 
 
-def _show(told: dict[str, Any], as_json: bool) -> None:
+def _show(told: Caps, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told))
+        print(json_text(told))
         return
-    print(f"fabric  {'no cap' if told['fabric_bps'] is None else rate_text(told['fabric_bps'])}")
-    for host, bps in told["hosts"].items():
+    print(f"fabric  {'no cap' if told.fabric_bps is None else rate_text(told.fabric_bps)}")
+    for host, bps in told.hosts.items():
         print(f"{host}  {rate_text(bps)}")
 
 

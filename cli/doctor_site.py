@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from datacast.controller.api import ControllerClient
+from datacast.controller.api.records import Topology
 from datacast.core.errors import DatacastError
 from datacast.core.lists import few
+from datacast.fabric_manager.api.topology import LoadedLink, PortState
 from datacast.lab.checks import Check
 from datacast.services.problems import Problem
 
@@ -17,6 +18,8 @@ CERTIFICATES = Path("/etc/datacast/tls")
 CLOCK_MS = 500
 CERTIFICATE_DAYS = 30
 DISK_PART = 0.05
+Ports = dict[tuple[str, int], PortState]
+"""By node and number."""
 REASONS = {"carrier": "no carrier", "silent": "no hello arrives", "unheard": "its hellos do not arrive"}
 
 
@@ -27,25 +30,25 @@ def site_checks(client: ControllerClient, certificates: Path = CERTIFICATES) -> 
     except Problem as problem:
         return [Check("controller", False, True, str(problem), problem.remedy), *_certificates(certificates)]
     return [
-        Check("controller", True, True, f"answers: {fabric['spec']}"),
+        Check("controller", True, True, f"answers: {fabric.spec}"),
         *_nodes(fabric),
         *_links(fabric),
         *_certificates(certificates),
     ]
 
 
-def _nodes(fabric: dict[str, Any]) -> list[Check]:
-    away = [node["name"] for node in fabric["nodes"] if node.get("registered") is False]
+def _nodes(fabric: Topology) -> list[Check]:
+    away = [node.name for node in fabric.nodes if not node.registered]
     registered = Check(
         "nodes",
         not away,
         True,
-        f"{len(away)} not registered: {few(away)}" if away else f"all {len(fabric['nodes'])} registered",
+        f"{len(away)} not registered: {few(away)}" if away else f"all {len(fabric.nodes)} registered",
         "journalctl -u datacast-agent (datacast-switch) there; its fabric-manager, certificate and clock"
         if away
         else "",
     )
-    versions = Counter(node["version"] for node in fabric["nodes"] if node.get("version"))
+    versions = Counter(node.version for node in fabric.nodes if node.version)
     told = ", ".join(f"{version} on {count}" for version, count in versions.most_common())
     return [
         registered,
@@ -62,9 +65,9 @@ def _nodes(fabric: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _clocks(fabric: dict[str, Any]) -> Check:
+def _clocks(fabric: Topology) -> Check:
     """Against the fabric manager's, by heartbeats."""
-    off = {node["name"]: node["clock_ms"] for node in fabric["nodes"] if node.get("clock_ms") is not None}
+    off = {node.name: node.clock_ms for node in fabric.nodes if node.clock_ms is not None}
     wrong = {name: ms for name, ms in off.items() if abs(ms) > CLOCK_MS}
     if not off:
         return Check("clocks", True, False, "told by nobody yet")
@@ -79,10 +82,10 @@ def _clocks(fabric: dict[str, Any]) -> Check:
     )
 
 
-def _certificates_of_nodes(fabric: dict[str, Any]) -> Check:
+def _certificates_of_nodes(fabric: Topology) -> Check:
     """Those that they registered with."""
     now = time.time()
-    ends = {node["name"]: node.get("certificate_until") for node in fabric["nodes"] if node.get("registered")}
+    ends = {node.name: node.certificate_until for node in fabric.nodes if node.registered}
     left = {name: (until - now) / 86400 for name, until in ends.items() if until is not None}
     if not left:
         return Check("certificates", True, False, "no node showed one")
@@ -97,46 +100,37 @@ def _certificates_of_nodes(fabric: dict[str, Any]) -> Check:
     )
 
 
-def _disks(fabric: dict[str, Any]) -> Check:
+def _disks(fabric: Topology) -> Check:
     full = [
-        f"{node['name']}:{root} has {free / 1e9:.1f} GB"
-        for node in fabric["nodes"]
-        for root, (free, size) in zip(node.get("dest_roots", []), node.get("disks") or [], strict=False)
+        f"{node.name}:{root} has {free / 1e9:.1f} GB"
+        for node in fabric.nodes
+        for root, (free, size) in zip(node.dest_roots, node.disks, strict=False)
         if free < DISK_PART * size
     ]
     told = f"{len(full)} nearly full: {few(full)}" if full else "room for files everywhere"
     return Check("disks", not full, False, told, "make room, or give another dest-root" if full else "")
 
 
-def _links(fabric: dict[str, Any]) -> list[Check]:
-    ports = {
-        (node["name"], port["port"]): port
-        for node in fabric["nodes"]
-        if node.get("registered")
-        for port in node.get("ports", [])
-    }
-    down = [_why_down(link, ports) for link in fabric["links"] if not link["up"]]
+def _links(fabric: Topology) -> list[Check]:
+    ports = {(node.name, port.port): port for node in fabric.nodes if node.registered for port in node.ports}
+    down = [_why_down(link, ports) for link in fabric.links if not link.up]
     carrier = Check(
         "links",
         not down,
         True,
-        f"{len(down)} down: {few(down)}" if down else f"all {len(fabric['links'])} up",
+        f"{len(down)} down: {few(down)}" if down else f"all {len(fabric.links)} up",
         "carrier: cable, ip link set IFACE up; hello: a device between must pass EtherType 0x88B6" if down else "",
     )
     small, odd = [], []
-    for link in fabric["links"]:
+    for link in fabric.links:
         ends = [
-            (name, ports[name, number])
-            for name, number in ((link["u"], link["u_port"]), (link["v"], link["v_port"]))
-            if (name, number) in ports and ports[name, number].get("mtu")
+            (f"{name}:{port.ifname}", port.mtu)
+            for name, number in ((link.u, link.u_port), (link.v, link.v_port))
+            if (port := ports.get((name, number))) is not None and port.mtu
         ]
-        small += [
-            f"{name}:{port['ifname']} has {port['mtu']}, the site says {link['mtu']}"
-            for name, port in ends
-            if port["mtu"] < link["mtu"] and "tunnel" not in link
-        ]
-        if len({port["mtu"] for _, port in ends}) > 1:
-            odd.append(" and ".join(f"{name}:{port['ifname']} {port['mtu']}" for name, port in ends))
+        small += [f"{end} has {mtu}, the site says {link.mtu}" for end, mtu in ends if mtu < (link.mtu or 0)]
+        if len({mtu for _, mtu in ends}) > 1:
+            odd.append(" and ".join(f"{end} {mtu}" for end, mtu in ends))
     tried, lost = _carried(fabric, ports)
     told = f"{len(small)} too small: {few(small)}" if small else f"{len(odd)} differ at their ends: {few(odd)}"
     return [
@@ -145,7 +139,7 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
             "MTU",
             not small and not odd,
             bool(small),
-            told if small or odd else f"{few(sorted({str(link['mtu']) for link in fabric['links']})) or '-'}, as set",
+            told if small or odd else f"{few(sorted({str(link.mtu) for link in fabric.links})) or '-'}, as set",
             "ip link set IFACE mtu N at both ends, or a smaller mtu for the site" if small or odd else "",
         ),
         Check(
@@ -154,7 +148,7 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
             True,
             f"{len(lost)} links lose long ones: {few(lost)}"
             if lost
-            else f"full-size ones came through {tried} of {len(fabric['links'])} links, both ways",
+            else f"full-size ones came through {tried} of {len(fabric.links)} links, both ways",
             "a device between carries less than both ends: raise its MTU, or lower both ends' and the site's"
             if lost
             else "",
@@ -162,33 +156,33 @@ def _links(fabric: dict[str, Any]) -> list[Check]:
     ]
 
 
-def _carried(fabric: dict[str, Any], ports: dict[tuple[str, int], dict[str, Any]]) -> tuple[int, list[str]]:
+def _carried(fabric: Topology, ports: Ports) -> tuple[int, list[str]]:
     """Links that full-size hellos came through both ways, and directions in which they did not. What says no hello
     (an OpenFlow or P4 switch) is neither."""
     tried, lost = 0, []
-    for link in fabric["links"]:
-        if not link["up"]:
+    for link in fabric.links:
+        if not link.up:
             continue
         good = 0
-        for source, target in (("u", "v"), ("v", "u")):
-            port = ports.get((link[target], link[f"{target}_port"]), {})
-            if (carried := port.get("carried")) is None:
+        for source, target, number in ((link.u, link.v, link.v_port), (link.v, link.u, link.u_port)):
+            port = ports.get((target, number))
+            if port is None or port.carried is None:
                 continue
-            if carried >= link["mtu"]:
+            if port.carried >= (link.mtu or 0):
                 good += 1
             else:
-                lost.append(f"of {link['mtu']} bytes from {link[source]} to {link[target]}:{port.get('ifname')}")
+                lost.append(f"of {link.mtu} bytes from {source} to {target}:{port.ifname}")
         tried += good == 2
     return tried, lost
 
 
-def _why_down(link: dict[str, Any], ports: dict[tuple[str, int], dict[str, Any]]) -> str:
+def _why_down(link: LoadedLink, ports: Ports) -> str:
     """Both ends of it, with what the end says that has a reason."""
     told = []
-    for name, number in ((link["u"], link["u_port"]), (link["v"], link["v_port"])):
-        port = ports.get((name, number), {})
-        reason = REASONS.get(port.get("reason") or "", "")
-        told.append(f"{name}:{port.get('ifname') or number}{f' ({reason})' if reason else ''}")
+    for name, number in ((link.u, link.u_port), (link.v, link.v_port)):
+        port = ports.get((name, number))
+        reason = REASONS.get(port.reason or "", "") if port else ""
+        told.append(f"{name}:{(port and port.ifname) or number}{f' ({reason})' if reason else ''}")
     return "-".join(told)
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, cast
 
+import msgspec
 import typer
 
-from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.controller.api import DEFAULT_URL, ControllerClient
+from datacast.controller.api.records import Event
 from datacast.core.lists import few
 from datacast.core.quantities import parse_rate, parse_size
+from datacast.fabric_manager.api import Delivery, GroupOptions, GroupSpec, PlannerName
+from datacast.fabric_manager.api.orders import Ping
+from datacast.fabric_manager.api.records import AllGroups, GroupChange, Plan
+from datacast.fabric_manager.api.topology import LinkChange, NodeChange, Topology
 from datacast.services.problems import Problem
 
-from .arguments import parse_receivers
+from .arguments import with_receivers
 from .connection import Controller, Json, TokenFile, connect
-from .output import new_table, output, rate_text, size_text
+from .following import is_over
+from .output import json_text, new_table, output, rate_text, size_text
 from .planner import Planner
-from .shards import Scatter, Shard, parse_shards
+from .shards import Scatter, Shard, with_shards
 
 AGAIN_S = 0.5
 """Until a stream that has ended is asked for again."""
@@ -54,42 +61,45 @@ def plan(
     token_file: TokenFile = None,
 ) -> None:
     """Say what a group would get if it began now: trees, its share of the links, the time. Nothing is started."""
-    spec: dict[str, Any] = {
-        "source": source, "source_path": "/plan", **parse_receivers(to), "weight": weight,
-        "priority": "background" if background else "normal",
-        "most_bps": parse_rate(rate) if rate else None,
-        "options": {key: value for key, value in (("delivery", delivery), ("planner", planner)) if value},
-        **parse_shards(scatter, shard or []),
-    }  # fmt: skip
+    spec = GroupSpec(
+        source=source,
+        source_path="/plan",
+        weight=weight,
+        priority="background" if background else "normal",
+        most_bps=parse_rate(rate) if rate else None,
+        options=GroupOptions(
+            delivery=cast(Delivery | None, delivery or None), planner=cast(PlannerName | None, planner or None)
+        ),
+    )
+    spec = with_shards(with_receivers(spec, to), scatter, shard or [])
     with connect(controller, token_file) as client:
         found = client.plan(spec, parse_size(size) if size else None)
-    if as_json:
-        print(json.dumps(found))
-        return
+    print(json_text(found)) if as_json else _show_plan(found)
+
+
+def _show_plan(found: Plan) -> None:
     console = output()
-    time_s = f", {found['expected_s']:.2f} s" if found["expected_s"] is not None else ""
-    console.print(f"{len(found['receivers'])} receivers, {rate_text(found['rate_bps'])}{time_s}", highlight=False)
+    time_s = f", {found.expected_s:.2f} s" if found.expected_s is not None else ""
+    console.print(f"{len(found.receivers)} receivers, {rate_text(found.rate_bps)}{time_s}", highlight=False)
     table = new_table("tree", "links", "depth", "share")
-    for number, tree in enumerate(found["trees"]):
-        table.add_row(str(number), str(tree["links"]), str(tree["depth"]), rate_text(tree["share_bps"]))
+    for number, tree in enumerate(found.trees):
+        table.add_row(str(number), str(tree.links), str(tree.depth), rate_text(tree.share_bps))
     console.print(table)
-    if found["wanted_bytes"]:
-        wanted = few((f"{name} {size_text(count)}" for name, count in found["wanted_bytes"].items()), WANTED_SHOWN)
+    if found.wanted_bytes:
+        wanted = few((f"{name} {size_text(count)}" for name, count in found.wanted_bytes.items()), WANTED_SHOWN)
         console.print(f"wanted: {wanted}", highlight=False)
-    gap, cut = found["gap"], found["cut"]
+    gap, cut = found.gap, found.cut
     console.print(
-        f"gap {gap['part']:.1%}: {gap['receiver']} gets less than its bound of "
-        f"{rate_text(found['bound_bps'][gap['receiver']])}"
-        if gap["part"]
+        f"gap {gap.part:.1%}: {gap.receiver} gets less than its bound of {rate_text(found.bound_bps[gap.receiver])}"
+        if gap.receiver is not None and gap.part
         else "no gap: no trees could bring more",
         highlight=False,
     )
     if cut:
-        arcs = [f"{u}>{v}" for u, v in cut["arcs"]]
-        shown = few(arcs, CUT_SHOWN, " ")
-        console.print(f"the cut: {cut['receiver']} has {rate_text(cut['bps'])} over {shown}", highlight=False)
-    if found["unreachable"]:
-        console.print(f"no path leads to {', '.join(found['unreachable'])}", highlight=False)
+        shown = few([f"{u}>{v}" for u, v in cut.arcs], CUT_SHOWN, " ")
+        console.print(f"the cut: {cut.receiver} has {rate_text(cut.bps)} over {shown}", highlight=False)
+    if found.unreachable:
+        console.print(f"no path leads to {', '.join(found.unreachable)}", highlight=False)
 
 
 def events(
@@ -101,23 +111,22 @@ def events(
     """Show what happens as it happens: groups, links, hosts. Ctrl-C ends it."""
     with connect(controller, token_file) as client:
         for event in client.events(group):
-            print(json.dumps(event) if as_json else told(event), flush=True)
+            print(json_text(event) if as_json else told(event), flush=True)
 
 
-def told(event: dict[str, Any]) -> str:
+def told(event: Event) -> str:
     """An event for a person."""
-    kind = event["type"]
-    if kind == "group":
-        return f"group {event['id']} {event['state']} {event['fraction']:.0%}, {rate_text(event['rate_bps'])}"
-    if kind == "link":
-        return f"link {event['u']} - {event['v']} {'up' if event['up'] else 'down'}"
-    if kind == "node":
-        return f"node {event['name']} {'alive' if event['alive'] else 'gone'}"
-    if kind == "groups":
-        return f"{len(event['groups'])} groups"
-    if kind == "topology":
-        return f"topology {event['spec']}, {sum(not link['up'] for link in event['links'])} links down"
-    return json.dumps(event)
+    if isinstance(event, GroupChange):
+        return f"group {event.id} {event.state} {event.fraction:.0%}, {rate_text(event.rate_bps)}"
+    if isinstance(event, LinkChange):
+        return f"link {event.u} - {event.v} {'up' if event.up else 'down'}"
+    if isinstance(event, NodeChange):
+        return f"node {event.name} {'alive' if event.alive else 'gone'}"
+    if isinstance(event, AllGroups):
+        return f"{len(event.groups)} groups"
+    if isinstance(event, Topology):
+        return f"topology {event.spec}, {sum(not link.up for link in event.links)} links down"
+    return "the controller is there"
 
 
 def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:
@@ -125,19 +134,19 @@ def hosts(as_json: Json = False, controller: Controller = DEFAULT_URL, token_fil
     with connect(controller, token_file) as client:
         rows = client.hosts()
     if as_json:
-        print(json.dumps(rows))
+        print(json_text(rows))
         return
     table = new_table("host", "agent", "cordoned", "disk free", "clock", "groups")
     for row in rows:
-        why = "-" if row["cordoned"] is None else row["cordoned"] or "yes"
-        free = min((disk["free_bytes"] for disk in row["disks"]), default=None)
+        why = "-" if row.cordoned is None else row.cordoned or "yes"
+        free = min((disk.free_bytes for disk in row.disks), default=None)
         table.add_row(
-            row["name"],
-            "yes" if row["registered"] else "no",
+            row.name,
+            "yes" if row.registered else "no",
             why,
             "-" if free is None else f"{free / 1e9:.1f} GB",
-            "-" if row["clock_ms"] is None else f"{row['clock_ms']:.0f} ms",
-            " ".join(row["groups"]),
+            "-" if row.clock_ms is None else f"{row.clock_ms:.0f} ms",
+            " ".join(row.groups),
         )
     output().print(table)
 
@@ -146,7 +155,7 @@ Host = Annotated[str, typer.Argument(metavar="HOST|SWITCH", help="As `datacast t
 
 
 def _is_switch(client: ControllerClient, name: str) -> bool:
-    return any(node["name"] == name and node["kind"] == "switch" for node in client.topology()["nodes"])
+    return any(node.name == name and node.kind == "switch" for node in client.topology().nodes)
 
 
 def cordon(
@@ -161,7 +170,7 @@ def cordon(
         switch = _is_switch(client, host)
         answer = client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
     said = f"no tree uses {host} any more" if switch else f"{host} takes part in no new group"
-    print(json.dumps(answer) if as_json else said)
+    print(json_text(answer) if as_json else said)
 
 
 def uncordon(
@@ -170,7 +179,7 @@ def uncordon(
     """Have a host or a switch take part again."""
     with connect(controller, token_file) as client:
         answer = client.uncordon_switch(host) if _is_switch(client, host) else client.uncordon(host)
-    print(json.dumps(answer) if as_json else f"{host} takes part again")
+    print(json_text(answer) if as_json else f"{host} takes part again")
 
 
 def drain(
@@ -199,13 +208,12 @@ def drain(
 
 
 def _on(client: ControllerClient, host: str) -> list[str]:
-    groups: list[str] = next((row["groups"] for row in client.hosts() if row["name"] == host), [])
-    return groups
+    return next((row.groups for row in client.hosts() if row.name == host), [])
 
 
 def _over(client: ControllerClient, switch: str) -> list[str]:
-    links = [link for link in client.topology()["links"] if switch in (link["u"], link["v"])]
-    return sorted({entry["group"] for link in links for entry in link["carries"]})
+    links = [link for link in client.topology().links if switch in (link.u, link.v)]
+    return sorted({entry.group for link in links for entry in link.carries})
 
 
 def _ended(client: ControllerClient, changes: bool = False) -> Iterator[None]:
@@ -214,7 +222,7 @@ def _ended(client: ControllerClient, changes: bool = False) -> Iterator[None]:
         yield
         try:
             for event in client.events(pings=True):
-                if event.get("state") in FINAL_STATES or event["type"] in ("groups", "ping") or changes:
+                if is_over(event) or isinstance(event, AllGroups | Ping) or changes:
                     yield
         except Problem as problem:
             if problem.status != 503:
@@ -230,15 +238,19 @@ def switches(
 ) -> None:
     """Show the switches that the controller programs."""
     with connect(controller, token_file) as client:
-        found = client.switch(name) if name else client.switches()
-    if as_json or name:
-        print(json.dumps(found, indent=None if as_json else 1))
+        if name:
+            detail = msgspec.to_builtins(client.switch(name))
+            print(json.dumps(detail, indent=None if as_json else 1))
+            return
+        found = client.switches()
+    if as_json:
+        print(json_text(found))
         return
     table = new_table("switch", "kind", "connected", "programmed", "ports up", "rules", "problems")
-    for row in found["switches"]:
+    for row in found.switches:
         table.add_row(
-            row["name"], row["kind"], "yes" if row["connected"] else "no", "yes" if row["programmed"] else "no",
-            f"{row['ports_up']}/{row['ports']}", str(row["rules"]), "; ".join(row["problems"]),
+            row.name, row.kind, "yes" if row.connected else "no", "yes" if row.programmed else "no",
+            f"{row.ports_up}/{row.ports}", str(row.rules), "; ".join(row.problems),
         )  # fmt: skip
     output().print(table)
 
@@ -252,7 +264,7 @@ def forget(
     """Forget a group that has ended. Files that were delivered stay."""
     with connect(controller, token_file) as client:
         record = client.forget_group(group)
-    print(json.dumps(record) if as_json else f"{group} is forgotten")
+    print(json_text(record) if as_json else f"{group} is forgotten")
 
 
 def topology(
@@ -265,44 +277,44 @@ def topology(
     with connect(controller, token_file) as client:
         view = client.topology()
     if as_json:
-        print(json.dumps(view))
+        print(json_text(view))
         return
-    nodes = view["nodes"]
-    down = [link for link in view["links"] if not link["up"]]
+    nodes = view.nodes
+    down = [link for link in view.links if not link.up]
     console = output()
-    hosts = [n for n in nodes if n["kind"] == "host"]
+    hosts = [node for node in nodes if node.kind == "host"]
     console.print(
-        f"{view['spec'] or 'topology'}: {len(hosts)} hosts ({sum(n['registered'] for n in hosts)} with an agent), "
-        f"{len(nodes) - len(hosts)} switches, {len(view['links'])} links ({len(down)} down)",
+        f"{view.spec or 'topology'}: {len(hosts)} hosts ({sum(node.registered for node in hosts)} with an agent), "
+        f"{len(nodes) - len(hosts)} switches, {len(view.links)} links ({len(down)} down)",
         highlight=False,
     )
     table = new_table("node", "kind", "agent", "links up", "alive")
     degree: dict[str, list[int]] = {}
-    for link in view["links"]:
-        for end in (link["u"], link["v"]):
+    for link in view.links:
+        for end in (link.u, link.v):
             count = degree.setdefault(end, [0, 0])
-            count[0] += link["up"]
+            count[0] += link.up
             count[1] += 1
     for node in nodes:
-        up, of = degree.get(node["name"], [0, 0])
+        up, of = degree.get(node.name, [0, 0])
         table.add_row(
-            node["name"],
-            node["kind"],
-            node["addr"] or ("registered" if node["registered"] else "-"),
+            node.name,
+            node.kind,
+            node.addr or ("registered" if node.registered else "-"),
             f"{up}/{of}",
-            "yes" if node["alive"] else "no",
+            "yes" if node.alive else "no",
         )
     console.print(table)
-    if plain := [node["name"] for node in nodes if node["kind"] == "switch" and node.get("cache") is False]:
+    if plain := [node.name for node in nodes if node.kind == "switch" and node.cache is False]:
         console.print(f"without a cache appliance: {', '.join(plain)}", highlight=False)
     if links or down:
         table = new_table("link", "ports", "rate", "up", "carries (group/tree)")
-        for link in view["links"] if links else down:
+        for link in view.links if links else down:
             table.add_row(
-                f"{link['u']} - {link['v']}",
-                f"{link['u_port']} - {link['v_port']}",
-                rate_text(link["rate_bps"]),
-                "yes" if link["up"] else "no",
-                " ".join(f"{c['from']}→{c['to']} {c['group']}/{c['tree']}" for c in link["carries"]),
+                f"{link.u} - {link.v}",
+                f"{link.u_port} - {link.v_port}",
+                rate_text(link.rate_bps),
+                "yes" if link.up else "no",
+                " ".join(f"{c.parent}→{c.child} {c.group}/{c.tree}" for c in link.carries),
             )
         console.print(table)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from datacast.controller.api import FINAL_STATES, ControllerClient
+from datacast.controller.api.records import Event, GroupRecord
+from datacast.fabric_manager.api.records import AllGroups, GroupChange
 from datacast.services.problems import Problem
 
 from .output import rate_text
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 REFRESH_S = 0.2
 CANCEL_PATIENCE_S = 15.0
@@ -20,8 +25,8 @@ INTERRUPTED = 130
 
 
 def follow(
-    client: ControllerClient, group: dict[str, Any], *, quiet: bool, pause: Callable[[float], None] = time.sleep
-) -> dict[str, Any]:
+    client: ControllerClient, group: GroupRecord, *, quiet: bool, pause: Callable[[float], None] = time.sleep
+) -> GroupRecord:
     """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it
     keeps no state) is waited for."""
     from rich.console import Console
@@ -39,36 +44,36 @@ def follow(
         transient=True,
         disable=quiet or not console.is_terminal,
     )
-    rows: dict[str, Any] = {}
+    rows: dict[str, TaskID] = {}
     away_since: float | None = None
-    said, changes = "", _changes(client, group["id"], pause)
+    said, changes = "", _changes(client, group.id, pause)
     with progress:
-        while group["state"] not in FINAL_STATES:
-            if (why := (group.get("error") or {}).get("message") or said) != said and not quiet:
-                console.print(f"{group['id']} waits: {why}", markup=False, highlight=False, soft_wrap=True)
+        while group.state not in FINAL_STATES:
+            if (why := group.error.message if group.error else said) != said and not quiet:
+                console.print(f"{group.id} waits: {why}", markup=False, highlight=False, soft_wrap=True)
             said = why
-            for name, receiver in list(group["receivers"].items())[:ROWS_MAX]:
+            for name, receiver in list(group.receivers.items())[:ROWS_MAX]:
                 if name not in rows:
                     rows[name] = progress.add_task(name, total=1.0, rate="", state="")
                 progress.update(
                     rows[name],
-                    completed=receiver.get("fraction", 0.0),
-                    rate=rate_text(receiver.get("rate_bps")),
-                    state=receiver["state"],
+                    completed=receiver.fraction,
+                    rate=rate_text(receiver.rate_bps),
+                    state=receiver.state,
                 )
-            more = len(group["receivers"]) - ROWS_MAX
+            more = len(group.receivers) - ROWS_MAX
             if more > 0:
-                rest = list(group["receivers"].values())[ROWS_MAX:]
+                rest = list(group.receivers.values())[ROWS_MAX:]
                 if "…" not in rows:
                     rows["…"] = progress.add_task(f"{more} more", total=1.0, rate="", state="")
                 progress.update(
                     rows["…"],
-                    completed=sum(r.get("fraction", 0.0) for r in rest) / more,
-                    state=f"{sum(r['state'] == 'done' for r in rest)} done",
+                    completed=sum(r.fraction for r in rest) / more,
+                    state=f"{sum(r.state == 'done' for r in rest)} done",
                 )
             next(changes)
             try:
-                group, away_since = client.group(group["id"]), None
+                group, away_since = client.group(group.id), None
             except Problem as problem:
                 away_since = away_since or time.monotonic()
                 if problem.status != 503 or time.monotonic() - away_since > 30:
@@ -76,15 +81,15 @@ def follow(
     return group
 
 
-def wait(client: ControllerClient, group: dict[str, Any], patience_s: float) -> dict[str, Any]:
+def wait(client: ControllerClient, group: GroupRecord, patience_s: float) -> GroupRecord:
     """The record when the group has ended, or as it is after so long. Events tell when to look."""
     end = time.monotonic() + patience_s
-    while group["state"] not in FINAL_STATES and time.monotonic() < end:
+    while group.state not in FINAL_STATES and time.monotonic() < end:
         try:
-            for event in client.events(group["id"], pings=True):
-                if event.get("state") in FINAL_STATES or event["type"] == "groups" or time.monotonic() > end:
+            for event in client.events(group.id, pings=True):
+                if is_over(event) or isinstance(event, AllGroups) or time.monotonic() > end:
                     break
-            group = client.group(group["id"])
+            group = client.group(group.id)
         except Problem as problem:
             if problem.status != 503:
                 raise
@@ -98,7 +103,7 @@ def _changes(client: ControllerClient, group: str, pause: Callable[[float], None
         try:
             shown = 0.0
             for event in client.events(group, pings=True):
-                if event.get("state") in FINAL_STATES or time.monotonic() - shown >= REFRESH_S:
+                if is_over(event) or time.monotonic() - shown >= REFRESH_S:
                     shown = time.monotonic()
                     yield
         except Problem:
@@ -107,8 +112,13 @@ def _changes(client: ControllerClient, group: str, pause: Callable[[float], None
         yield
 
 
-def cancel_and_wait(client: ControllerClient, group: str) -> dict[str, Any]:
+def is_over(event: Event) -> bool:
+    """A group has ended."""
+    return isinstance(event, GroupChange) and event.state in FINAL_STATES
+
+
+def cancel_and_wait(client: ControllerClient, group: str) -> GroupRecord:
     print(f"datacast: cancelling {group} …", file=sys.stderr)
     record = wait(client, client.cancel_group(group), CANCEL_PATIENCE_S)
-    print(f"datacast: {group} is {record['state']}", file=sys.stderr)
+    print(f"datacast: {group} is {record.state}", file=sys.stderr)
     return record

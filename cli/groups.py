@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,8 +10,8 @@ from datacast.controller.api import DEFAULT_URL, FINAL_STATES
 
 from .connection import Controller, Json, TokenFile, connect
 from .following import CANCEL_PATIENCE_S, INTERRUPTED, follow, wait
-from .output import new_table, output, size_text
-from .showing import show_group, sources_of
+from .output import json_text, new_table, output, size_text
+from .showing import message_of, show_group, sources_of
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +32,7 @@ def groups(
     with connect(controller, token_file) as client:
         rows = client.groups(state)
     if as_json:
-        print(json.dumps(rows))
+        print(json_text(rows))
         return
     if not rows:
         print("no groups" + (f" in state {state}" if state else ""))
@@ -41,15 +40,15 @@ def groups(
     table = new_table("group", "state", "source", "receivers", "trees", "size", "progress", "file", "error")
     for row in rows:
         table.add_row(
-            row["id"],
-            row["state"],
+            row.id,
+            row.state,
             sources_of(row),
-            f"{row['receivers_done']}/{row['receivers']}",
-            str(row["trees"]),
-            size_text(row["size"]),
-            f"{row['fraction']:.0%}",
-            row["source_path"],
-            (row["error"] or {}).get("message", ""),
+            f"{row.receivers_done}/{row.receivers}",
+            str(row.trees),
+            size_text(row.size),
+            f"{row.fraction:.0%}",
+            row.source_path,
+            message_of(row.error),
         )
     output().print(table)
 
@@ -71,8 +70,8 @@ def status(
                 record = follow(client, record, quiet=as_json)
             except KeyboardInterrupt:
                 raise typer.Exit(INTERRUPTED) from None
-    print(json.dumps(record)) if as_json else show_group(record)
-    if watch and record["state"] != "done":
+    print(json_text(record)) if as_json else show_group(record)
+    if watch and record.state != "done":
         raise typer.Exit(1)
 
 
@@ -89,6 +88,6 @@ def cancel(
         record = client.cancel_group(group)
         if to_the_end:
             record = wait(client, record, CANCEL_PATIENCE_S)
-    print(json.dumps(record) if as_json else f"{record['id']} is {record['state']}")
-    if to_the_end and record["state"] not in FINAL_STATES:
+    print(json_text(record) if as_json else f"{record.id} is {record.state}")
+    if to_the_end and record.state not in FINAL_STATES:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from datacast.cli.output import output
 from datacast.cli.showing import appliance_notes
+from datacast.fabric_manager.api.reports import Reaction
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
@@ -191,7 +193,9 @@ def print_report(report: dict[str, Any]) -> None:
             (figure.get("error") or {}).get("message", ""),
         )
     console.print(table)
-    for text in appliance_notes(report.get("plain_branches", ()), report.get("reactions", ())):
+    for text in appliance_notes(
+        report.get("plain_branches", ()), msgspec.convert(report.get("reactions", []), list[Reaction])
+    ):
         console.print(text, style="yellow")
     _print_verdict(console, report)
 

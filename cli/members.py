@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.controller.api.records import GroupRecord
 
 from .connection import Controller, Json, TokenFile, connect
 from .following import INTERRUPTED, follow
+from .output import json_text
 from .showing import show_group
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group, as `datacast groups` shows it.")]
@@ -33,17 +34,17 @@ def parse_member(text: str) -> tuple[str, str | None]:
     return host, path or None
 
 
-def _show(client: ControllerClient, group: dict[str, Any], text: str, watch: bool, as_json: bool) -> None:
+def _show(client: ControllerClient, group: GroupRecord, text: str, watch: bool, as_json: bool) -> None:
     """Say what was done, or follow the group to its end."""
     if not watch:
-        print(json.dumps(group) if as_json else text)
+        print(json_text(group) if as_json else text)
         return
     try:
         group = follow(client, group, quiet=as_json)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    print(json.dumps(group)) if as_json else show_group(group)
-    raise typer.Exit(0 if group["state"] == "done" else 1)
+    print(json_text(group)) if as_json else show_group(group)
+    raise typer.Exit(0 if group.state == "done" else 1)
 
 
 def add(
@@ -62,7 +63,7 @@ def add(
     name, path = parse_member(host)
     with connect(controller, token_file) as client:
         record = client.add_receiver(group, name, path)
-        _show(client, record, f"{name} joins {record['id']}", watch, as_json)
+        _show(client, record, f"{name} joins {record.id}", watch, as_json)
 
 
 def remove(
@@ -75,7 +76,7 @@ def remove(
     """Have one host less receive a group that runs. What it has of the file is dropped; a whole file stays."""
     with connect(controller, token_file) as client:
         record = client.remove_receiver(group, host)
-        _show(client, record, f"{host} leaves {record['id']}", False, as_json)
+        _show(client, record, f"{host} leaves {record.id}", False, as_json)
 
 
 def resume(
@@ -92,5 +93,5 @@ def resume(
     """
     with connect(controller, token_file) as client:
         record = client.resume_group(group)
-        goes_on = watch and record["state"] not in FINAL_STATES
-        _show(client, record, f"{record['id']} is {record['state']}", goes_on, as_json)
+        goes_on = watch and record.state not in FINAL_STATES
+        _show(client, record, f"{record.id} is {record.state}", goes_on, as_json)

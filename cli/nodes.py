@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL
 from datacast.core.quantities import parse_rate
+from datacast.fabric_manager.api import Kind, LinkSpec, NodeSpec
 
 from .connection import Controller, Json, TokenFile, connect
+from .output import json_text
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The host's or switch's name.")]
 
@@ -38,10 +39,11 @@ def add_node(
     Its agent may register then. One that was taken away comes back where it was.
     """
     bps = parse_rate(rate) if rate else None
-    spec = {"kind": kind, "links": [{"to": other, "rate_bps": bps} for text in link for other in text.split(",")]}
+    links = [LinkSpec(to=other, rate_bps=bps) for text in link for other in text.split(",")]
+    spec = NodeSpec(kind=cast(Kind, kind), links=links)
     with connect(controller, token_file) as client:
         node = client.add_node(name, spec)
-    print(json.dumps(node) if as_json else f"{name} is part of the fabric")
+    print(json_text(node) if as_json else f"{name} is part of the fabric")
 
 
 def remove_node(name: NodeName, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import base64
 import os
 import re
-from typing import Any
+from dataclasses import replace
+from typing import cast
 
 import typer
 
+from datacast.fabric_manager.api import GroupSpec, OriginPolicy, PartSpec
 from datacast.origins.names import SCHEMES, resolve
 from datacast.origins.parts import Named, OriginError, Part
 
 URLS = ("https://", "http://", "s3://")
 
 
-def parse_sources(texts: list[str]) -> dict[str, Any]:
-    """Hosts, separated by commas or given several times. Raises typer.BadParameter."""
+def parse_sources(texts: list[str]) -> list[str]:
+    """Hosts, separated by commas or given several times, at least one. Raises typer.BadParameter."""
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if not names:
         raise typer.BadParameter("--from names no host: give the host that has the file")
-    return {"source": names[0], **({"other_sources": names[1:]} if names[1:] else {})}
+    return names
 
 
 def look_up(name: str, *platform: str) -> Named:
@@ -33,24 +35,23 @@ def look_up(name: str, *platform: str) -> Named:
         raise
 
 
-def named(name: str) -> dict[str, Any]:
+def named(name: str) -> GroupSpec:
     """What a name of a registry or a hub means, as a request has it. Raises typer.BadParameter."""
     found = look_up(name)
     if not found.folder:
         [part] = found.parts
-        return {"url": part.url, **({"sha256": part.sha256} if part.sha256 else {})}
-    return folder_spec(found, None, None)
+        return GroupSpec(url=part.url, sha256=part.sha256 or None)
+    return folder_spec(found)
 
 
-def folder_spec(found: Named, fetchers: str | None, policy: str | None) -> dict[str, Any]:
-    """Of several files. Raises typer.BadParameter."""
-    parts = [_part(part) for part in found.parts]
-    return {"url": found.name, "parts": parts, "dest_path": folder_of(found.name), **_who(fetchers, policy)}
+def folder_spec(found: Named) -> GroupSpec:
+    """Of several files."""
+    return GroupSpec(url=found.name, parts=[_part(part) for part in found.parts], dest_path=folder_of(found.name))
 
 
-def _part(part: Part) -> dict[str, Any]:
-    told = {"path": part.path, "size": part.size, "sha256": part.sha256}
-    return told | ({"url": part.url} if part.url else {"data": base64.b64encode(part.data).decode()})
+def _part(part: Part) -> PartSpec:
+    data = "" if part.url else base64.b64encode(part.data).decode()
+    return PartSpec(path=part.path, size=part.size, sha256=part.sha256, url=part.url, data=data)
 
 
 def folder_of(name: str) -> str:
@@ -58,7 +59,7 @@ def folder_of(name: str) -> str:
     return re.sub("[:@]", "-", name.rpartition("/")[2])
 
 
-def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> dict[str, Any]:
+def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> GroupSpec:
     """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
     if not file.startswith((*URLS, *SCHEMES)):
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", file) and not sources:
@@ -67,16 +68,17 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
             )
         if fetchers or policy:
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
-        return {**parse_sources(sources), "source_path": os.path.abspath(file)}
+        first, *others = parse_sources(sources)
+        return GroupSpec(source=first, other_sources=others, source_path=os.path.abspath(file))
     if sources:
         raise typer.BadParameter("--from is for a file of a host; a URL is fetched by receivers (--fetchers)")
-    spec: dict[str, Any] = named(file) if file.startswith(SCHEMES) else {"url": file}
-    return spec | _who(fetchers, policy)
+    spec = named(file) if file.startswith(SCHEMES) else GroupSpec(url=file)
+    return with_fetchers(replace(spec, origin_policy=cast(OriginPolicy, policy or spec.origin_policy)), fetchers)
 
 
-def _who(fetchers: str | None, policy: str | None) -> dict[str, Any]:
-    spec: dict[str, Any] = {}
-    if fetchers:
-        names = [name.strip() for name in fetchers.split(",") if name.strip()]
-        spec["fetchers"] = "all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names
-    return spec | ({"origin_policy": policy} if policy else {})
+def with_fetchers(spec: GroupSpec, fetchers: str | None) -> GroupSpec:
+    """`all`, how many, or which."""
+    if not fetchers:
+        return spec
+    names = [name.strip() for name in fetchers.split(",") if name.strip()]
+    return replace(spec, fetchers="all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +31,11 @@ def new_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in ("group", "state", "size", "receivers"))
     return table
+
+
+def json_text(told: object) -> str:
+    """A record, or several, for machines."""
+    return json.dumps(msgspec.to_builtins(told))
 
 
 def size_text(value: int | None) -> str:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL
+from datacast.fabric_manager.api import Fetchers
+from datacast.fabric_manager.api.records import Receiver
+from datacast.fabric_manager.api.reports import GroupFailure
 
-from .arguments import parse_receivers
+from .arguments import with_receivers
 from .connection import Controller, Json, TokenFile, connect
 from .following import follow
-from .origin import folder_spec, look_up
+from .origin import folder_spec, look_up, with_fetchers
+from .output import json_text
 from .showing import show_group
 
 HAD = ("exists", "is_directory")
@@ -60,33 +65,32 @@ def prepull(
     if index is None:
         raise typer.BadParameter(f"{name} is a layer; give an image")
     digest = json.loads(index.data)["manifests"][0]["digest"]
-    spec: dict[str, Any] = {**folder_spec(found, fetchers, None), **parse_receivers(to)}
-    spec["dest_path"] = f"{dest}/images/{digest.removeprefix('sha256:')}"
+    spec = with_receivers(with_fetchers(folder_spec(found), fetchers), to)
+    spec = replace(spec, dest_path=f"{dest}/images/{digest.removeprefix('sha256:')}")
     with connect(controller, token_file) as client:
         group = follow(client, client.create_group(spec), quiet=as_json)
-        rows = group["receivers"].items()
-        had = [host for host, row in rows if _had(row, group["error"])]
-        lacking = [host for host, row in rows if row["state"] != "done" and host not in had]
+        rows = group.receivers.items()
+        had = [host for host, row in rows if _had(row, group.error)]
+        lacking = [host for host, row in rows if row.state != "done" and host not in had]
         if had and lacking:  # those who were to fetch had it
-            among = _among(spec.get("fetchers"), lacking)
-            spec = {**spec, "receivers": lacking, "receiver_set": None, "fetchers": among}
+            spec = replace(spec, receivers=lacking, receiver_set=None, fetchers=_among(spec.fetchers, lacking))
             group = follow(client, client.create_group(spec), quiet=as_json)
-            lacking = [host for host, row in group["receivers"].items() if row["state"] != "done"]
+            lacking = [host for host, row in group.receivers.items() if row.state != "done"]
     if as_json:
-        print(json.dumps(group))
-    elif len(had) < len(group["receivers"]):
+        print(json_text(group))
+    elif len(had) < len(group.receivers):
         show_group(group)
     if had and not as_json:
         print(f"had it already: {', '.join(had)}")
     raise typer.Exit(1 if lacking else 0)
 
 
-def _among(fetchers: Any, hosts: list[str]) -> Any:
+def _among(fetchers: Fetchers, hosts: list[str]) -> Fetchers:
     """Who of them fetches, where fetchers were named; whoever does by default, when it is none of them."""
     return [name for name in fetchers if name in hosts] or None if isinstance(fetchers, list) else fetchers
 
 
-def _had(row: dict[str, Any], of_the_group: dict[str, Any] | None) -> bool:
+def _had(row: Receiver, of_the_group: GroupFailure | None) -> bool:
     """Itself: where all fetchers had it, the group fails, and who lacks it has the group's error."""
-    error = row.get("error") or {}
-    return row["state"] == "failed" and error.get("code") in HAD and error != of_the_group
+    error = row.error
+    return row.state == "failed" and error is not None and error.code in HAD and error != of_the_group

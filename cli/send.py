@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, cast
 
 import typer
 
 from datacast.controller.api import DEFAULT_URL, ControllerClient
+from datacast.controller.api.records import GroupRecord
 from datacast.core.quantities import parse_rate, parse_size
+from datacast.fabric_manager.api import Delivery, GroupOptions, GroupSpec, PlannerName
 
-from .arguments import parse_labels, parse_receivers
+from .arguments import parse_labels, with_receivers
 from .connection import Controller, Json, TokenFile, connect
 from .following import INTERRUPTED, cancel_and_wait, follow
 from .origin import parse_origin
+from .output import json_text
 from .planner import Planner
-from .shards import Holds, Scatter, Shard, Unfinished, parse_holds, parse_shards
+from .shards import Holds, Scatter, Shard, Unfinished, with_holds, with_shards
 from .showing import show_group
 
 
@@ -104,57 +107,52 @@ def send(
     Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
     Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
     """
-    options: dict[str, Any] = {
-        "trees": trees,
-        "credits": credit,
-        "cc": cc,
-        "cache_bytes": parse_size(cache) if cache else None,
-        "rate_bps": parse_rate(rate) if rate else None,
-        "quorum": quorum,
-        "delivery": delivery,
-        "planner": planner,
-    }
-    spec = {
-        **parse_origin(file, source or [], fetchers, origin_policy),
-        **parse_receivers(to),
-        "options": {k: v for k, v in options.items() if v is not None},
-    }
-    spec |= {"weight": weight, "labels": parse_labels(label or [])}
-    if background:
-        spec["priority"] = "background"
-    if most is not None:
-        spec["most_bps"] = parse_rate(most)
-    if deadline is not None:
-        spec["deadline_s"] = deadline
-    if dest is not None:
-        spec["dest_path"] = dest
-    if size is not None:
-        spec["size"] = parse_size(size)
-    if sha256 is not None:
-        if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
-            raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
-        spec["sha256"] = sha256.lower()
-    spec |= parse_shards(scatter, shard or []) | parse_holds(holds or [], unfinished or [])
+    if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
+    options = GroupOptions(
+        trees=trees,
+        credits=credit,
+        cc=cc,
+        cache_bytes=parse_size(cache) if cache else None,
+        rate_bps=parse_rate(rate) if rate else None,
+        quorum=quorum,
+        delivery=cast(Delivery | None, delivery),
+        planner=cast(PlannerName | None, planner),
+    )
+    spec = with_receivers(parse_origin(file, source or [], fetchers, origin_policy), to)
+    spec = with_holds(with_shards(spec, scatter, shard or []), holds or [], unfinished or [])
+    spec = replace(
+        spec,
+        options=options,
+        weight=weight,
+        labels=parse_labels(label or []),
+        priority="background" if background else "normal",
+        most_bps=None if most is None else parse_rate(most),
+        deadline_s=deadline,
+        dest_path=spec.dest_path if dest is None else dest,
+        size=None if size is None else parse_size(size),
+        sha256=spec.sha256 if sha256 is None else sha256.lower(),
+    )
     with connect(controller, token_file) as client:
         group, interrupted = _create(client, spec)
         if interrupted:
-            cancel_and_wait(client, group["id"])
+            cancel_and_wait(client, group.id)
             raise typer.Exit(INTERRUPTED)
         if not watch:
-            print(json.dumps(group) if as_json else group["id"])
+            print(json_text(group) if as_json else group.id)
             return
         try:
             group = follow(client, group, quiet=as_json)
         except KeyboardInterrupt:
-            group = cancel_and_wait(client, group["id"])
+            group = cancel_and_wait(client, group.id)
             if as_json:
-                print(json.dumps(group))
+                print(json_text(group))
             raise typer.Exit(INTERRUPTED) from None
-    print(json.dumps(group)) if as_json else show_group(group)
-    raise typer.Exit(0 if group["state"] == "done" else 1)
+    print(json_text(group)) if as_json else show_group(group)
+    raise typer.Exit(0 if group.state == "done" else 1)
 
 
-def _create(client: ControllerClient, spec: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def _create(client: ControllerClient, spec: GroupSpec) -> tuple[GroupRecord, bool]:
     """The new group, and whether Ctrl-C was pressed meanwhile: a group that nobody knows of must not come about."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))

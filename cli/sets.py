@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from datacast.controller.api import DEFAULT_URL
 
 from .connection import Controller, Json, TokenFile, connect
+from .output import json_text
 
 SetName = Annotated[str, typer.Argument(metavar="NAME", help="The set's name.")]
 
@@ -27,7 +27,7 @@ def list_sets(as_json: Json = False, controller: Controller = DEFAULT_URL, token
     with connect(controller, token_file) as client:
         found = client.sets()
     if as_json:
-        print(json.dumps(found))
+        print(json_text(found))
         return
     for name, members in found.items():
         print(f"{name}  {','.join(members)}")
@@ -44,7 +44,7 @@ def put_set(
     names = [host for text in members for host in text.split(",") if host]
     with connect(controller, token_file) as client:
         made = client.put_set(name, names)
-    print(json.dumps(made) if as_json else f"{name}  {','.join(made['hosts'])}")
+    print(json_text(made) if as_json else f"{name}  {','.join(made.hosts)}")
 
 
 def delete_set(name: SetName, controller: Controller = DEFAULT_URL, token_file: TokenFile = None) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
+
+from datacast.fabric_manager.api import GroupSpec
 
 Scatter = Annotated[bool, typer.Option("--scatter", help="Each receiver gets another part of the file, all alike.")]
 Shard = Annotated[
@@ -13,7 +16,7 @@ Shard = Annotated[
 ]
 
 
-def parse_shards(scatter: bool, texts: list[str]) -> dict[str, Any]:
+def with_shards(spec: GroupSpec, scatter: bool, texts: list[str]) -> GroupSpec:
     """`HOST=RANGE[,RANGE…]`, each. Raises typer.BadParameter."""
     shards: dict[str, list[str]] = {}
     for text in texts:
@@ -21,7 +24,7 @@ def parse_shards(scatter: bool, texts: list[str]) -> dict[str, Any]:
         if not host or not ranges:
             raise typer.BadParameter(f"{text!r} is no shard: give HOST=FIRST-LAST in bytes, HOST=FIRST-, or HOST=K/N")
         shards.setdefault(host, []).extend(part.strip() for part in ranges.split(","))
-    return ({"scatter": True} if scatter else {}) | ({"shards": shards} if shards else {})
+    return replace(spec, scatter=scatter, shards=shards)
 
 
 Holds = Annotated[
@@ -34,13 +37,12 @@ Unfinished = Annotated[
 ]
 
 
-def parse_holds(holds: list[str], unfinished: list[str]) -> dict[str, Any]:
+def with_holds(spec: GroupSpec, holds: list[str], unfinished: list[str]) -> GroupSpec:
     """Which parts sources have. Raises typer.BadParameter."""
     ranges, groups = _by_host(holds, "FIRST-LAST"), _by_host(unfinished, "GROUP")
     if twice := next((host for host, named in groups.items() if len(named) > 1), None):
         raise typer.BadParameter(f"{twice} has what it received of one group: name it once")
-    found = {host: names[0] for host, names in groups.items()}
-    return ({"holds": ranges} if ranges else {}) | ({"unfinished": found} if found else {})
+    return replace(spec, holds=ranges, unfinished={host: names[0] for host, names in groups.items()})
 
 
 def _by_host(texts: list[str], what: str) -> dict[str, list[str]]:

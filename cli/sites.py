@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from datacast.core.errors import DatacastError
@@ -87,11 +88,11 @@ def listing(
     except DatacastError as error:
         raise _fail(error.message) from error
     if as_json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(msgspec.to_builtins(rows), indent=1))
         return
     for row in rows:
-        state = "there" if row["there"] else row["problem"] or "not heard of"
-        print(f"{row['name']:16} {row['url'] or 'comes to us':40} {state}")
+        state = "there" if row.there else row.problem or "not heard of"
+        print(f"{row.name:16} {row.url or 'comes to us':40} {state}")
     if not rows:
         print("no other site is known")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -15,6 +15,7 @@ from rich.text import Text
 from datacast.cli.connection import Controller, TokenFile, connect
 from datacast.cli.following import INTERRUPTED
 from datacast.controller.api import DEFAULT_URL, FINAL_STATES, ControllerClient
+from datacast.controller.api.records import GroupRecord, GroupSummary, Topology
 from datacast.core.lists import few
 from datacast.services.problems import Problem
 
@@ -52,43 +53,43 @@ def top(
 def look(client: ControllerClient) -> RenderableType:
     """One picture. Raises Problem."""
     fabric, groups = client.topology(), client.groups()
-    running = [group for group in groups if group["state"] not in FINAL_STATES]
-    details = [client.group(group["id"]) for group in running[-GROUPS_MAX:]]
+    running = [group for group in groups if group.state not in FINAL_STATES]
+    details = [client.group(group.id) for group in running[-GROUPS_MAX:]]
     return Group(_head(fabric, groups), _running(details), _recent(groups))
 
 
-def _head(fabric: dict[str, Any], groups: list[dict[str, Any]]) -> Text:
-    hosts = [node for node in fabric["nodes"] if node["kind"] == "host"]
-    away = [node["name"] for node in fabric["nodes"] if node.get("registered") is False]
-    down = [f"{link['u']}-{link['v']}" for link in fabric["links"] if not link["up"]]
-    text = Text(f"{fabric['spec']}: {len(hosts)} hosts, {len(fabric['links'])} cables, {len(groups)} groups")
+def _head(fabric: Topology, groups: list[GroupSummary]) -> Text:
+    hosts = [node for node in fabric.nodes if node.kind == "host"]
+    away = [node.name for node in fabric.nodes if not node.registered]
+    down = [f"{link.u}-{link.v}" for link in fabric.links if not link.up]
+    text = Text(f"{fabric.spec}: {len(hosts)} hosts, {len(fabric.links)} cables, {len(groups)} groups")
     for names, what in ((down, "down"), (away, "not registered")):
         if names:
             text.append(f"\n{len(names)} {what}: {few(names)}", style="red")
     return text
 
 
-def _running(details: list[dict[str, Any]]) -> Table:
+def _running(details: list[GroupRecord]) -> Table:
     table = Table("group", "from", "receivers", "progress", "Mb/s", "trees", "slowest", box=None, pad_edge=False)
     for group in details:
-        receivers = group.get("receivers") or {}
-        slowest = min(receivers, key=lambda name: receivers[name].get("fraction", 0.0), default="-")
+        receivers = group.receivers
+        slowest = min(receivers, key=lambda name: receivers[name].fraction, default="-")
         table.add_row(
-            group["id"],
-            str((group.get("spec") or group).get("source", "")),
+            group.id,
+            group.source,
             str(len(receivers)),
-            ProgressBar(1.0, group.get("fraction", 0.0), width=24),
-            f"{group.get('rate_bps', 0) / 1e6:.1f}",
-            str(len(group.get("trees") or {})),
-            f"{slowest} {100 * receivers[slowest].get('fraction', 0.0):.0f} %" if receivers else "-",
+            ProgressBar(1.0, group.fraction, width=24),
+            f"{group.rate_bps / 1e6:.1f}",
+            str(len(group.trees)),
+            f"{slowest} {100 * receivers[slowest].fraction:.0f} %" if receivers else "-",
         )
     if not details:
         table.add_row("none is running", *[""] * 6)
     return table
 
 
-def _recent(groups: list[dict[str, Any]]) -> Table:
+def _recent(groups: list[GroupSummary]) -> Table:
     table = Table("ended", "state", box=None, pad_edge=False, style="dim")
-    for group in [group for group in groups if group["state"] in FINAL_STATES][-5:]:
-        table.add_row(group["id"], group["state"])
+    for group in [group for group in groups if group.state in FINAL_STATES][-5:]:
+        table.add_row(group.id, group.state)
     return table

@@ -5,68 +5,34 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from annotated_types import MaxLen, MinLen
 from fastapi import Body, FastAPI, Header, Path, Query, Request, Response, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
+from msgspec import structs
 
 from datacast.fabric_manager.api import FabricManagerClient, Name, NodeSpec
+from datacast.fabric_manager.api.records import HostSet
+from datacast.fabric_manager.api.topology import NodeState
 from datacast.services.problems import Problem
-from datacast.services.service import install_problem_handlers
+from datacast.services.service import answer, install_problem_handlers
 from datacast.services.tokens import TokenFile
 
 from . import console, group_rest
 from .access import Access
+from .api.records import Health, Topology
 from .audit import Audit
-from .metrics import CONTENT_TYPE, FabricMetrics, RequestMetrics, render
-from .shapes import Health, HostSet, Node, Topology
+from .metrics import CONTENT_TYPE, Fabric, FabricMetrics, RequestMetrics, render
+from .responses import problems
 from .sites import rest as sites_rest
 
 if TYPE_CHECKING:
     from datacast.controller.sites.coordinator import Coordinator
     from datacast.controller.southbound.service import Switches
-
-PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["status", "code", "detail", "what", "remedy"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string", "description": "for machines, such as unknown_host"},
-        "detail": {"type": "string", "description": "what went wrong"},
-        "what": {"type": "string", "description": "the thing at fault: a host, a field, a group"},
-        "remedy": {"type": "string", "description": "what helps"},
-        "fields": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"field": {"type": "string"}, "message": {"type": "string"}}},
-        },
-    },
-}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    texts = {
-        401: "No token, or one that is not known",
-        403: "The token's role does not reach so far",
-        404: "Not there",
-        409: "Cannot be done now",
-        408: "The body did not come",
-        413: "The body is too large",
-        422: "The request is not valid; `fields` names the culprits",
-        429: "Too many requests, groups or streams",
-        503: "The fabric manager does not answer",
-    }
-    statuses = (*statuses, 401, 403, 408, 413, 429)
-    return {
-        status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
-        for status in statuses
-    }
-
 
 BEARER = HTTPBearer(auto_error=False, description="as `datacast token create` printed it; access.py checks it")
 EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `link`, `node`"
@@ -76,6 +42,16 @@ STREAMS_MAX = 256
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
 NodeName = Annotated[str, Path(description="name of a host or switch", min_length=1, max_length=64)]
+
+
+class _Head(msgspec.Struct):
+    """What is looked at in an event that is passed on."""
+
+    type: str
+    event: str = ""
+
+
+_head: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
 
 
 def make_app(
@@ -100,24 +76,24 @@ def make_app(
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)
-    app.include_router(rest.router(switches, problems(404, 422), problems()))
+    app.include_router(rest.router(switches))
     app.include_router(console.router(client, tokens))
     own = RequestMetrics()
     streams: set[object] = set()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
-    app.include_router(sites_rest.router(sites, problems))
+    app.include_router(sites_rest.router(sites))
 
     @app.middleware("http")
-    async def measure(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def measure(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
         request.state.accepted_ns = time.time_ns()
         started = time.perf_counter()
-        response = await answer(request)
+        response = await go_on(request)
         route = getattr(request.scope.get("route"), "path", "unknown")
         own.requests.labels(route, request.method if route != "unknown" else "any", response.status_code).inc()
         own.seconds.labels(route).observe(time.perf_counter() - started)
         return response
 
-    app.include_router(group_rest.router(client, problems, sites))
+    app.include_router(group_rest.router(client, sites))
 
     @app.get(
         "/sets",
@@ -126,8 +102,8 @@ def make_app(
         response_class=JSONResponse,
         summary="Named sets of hosts",
     )
-    async def sets() -> JSONResponse:
-        return JSONResponse(await client.sets())
+    async def sets() -> Response:
+        return answer(await client.sets())
 
     @app.get(
         "/sets/{name}",
@@ -136,8 +112,8 @@ def make_app(
         response_class=JSONResponse,
         summary="One set",
     )
-    async def get_set(name: SetName) -> JSONResponse:
-        return JSONResponse(await client.get_set(name))
+    async def get_set(name: SetName) -> Response:
+        return answer(await client.get_set(name))
 
     @app.put(
         "/sets/{name}",
@@ -146,10 +122,8 @@ def make_app(
         response_class=JSONResponse,
         summary="Make or replace a set",
     )
-    async def put_set(
-        name: SetName, hosts: Annotated[Hosts, Body(embed=True, examples=[["02", "10"]])]
-    ) -> JSONResponse:
-        return JSONResponse(await client.put_set(name, hosts))
+    async def put_set(name: SetName, hosts: Annotated[Hosts, Body(embed=True, examples=[["02", "10"]])]) -> Response:
+        return answer(await client.put_set(name, hosts))
 
     @app.delete(
         "/sets/{name}", status_code=204, tags=["sets"], responses=problems(404, 422, 503), summary="Forget a set"
@@ -165,23 +139,23 @@ def make_app(
         response_class=JSONResponse,
         summary="Nodes with their agents, links with their state and what they carry",
     )
-    async def topology() -> JSONResponse:
+    async def topology() -> Response:
         found = await client.topology()
-        if switches is not None:
-            found["discovered"] = await run_in_threadpool(switches.discovered)
-        return JSONResponse(found)
+        if switches is None:
+            return answer(found)
+        return answer(Topology(**structs.asdict(found), discovered=await run_in_threadpool(switches.discovered)))
 
     @app.put(
         "/topology/nodes/{node}",
         tags=["fabric"],
-        responses={200: {"model": Node}, **problems(409, 422, 503)},
+        responses={200: {"model": NodeState}, **problems(409, 422, 503)},
         response_class=JSONResponse,
         summary="Add a host or a switch while all runs; one that was taken away comes back where it was",
     )
     async def add_node(
         node: NodeName, spec: Annotated[NodeSpec, Body(examples=[{"kind": "host", "links": [{"to": "s0.0"}]}])]
-    ) -> JSONResponse:
-        return JSONResponse(await client.add_node(node, asdict(spec)))
+    ) -> Response:
+        return answer(await client.add_node(node, spec))
 
     @app.delete(
         "/topology/nodes/{node}",
@@ -227,19 +201,20 @@ def make_app(
             streams.add(number)
             try:
                 yield b"retry: 1000\n\n"
-                async for event in stream:
-                    if event["type"] == "ping":
+                async for text in stream:
+                    head = _head.decode(text)
+                    if head.type == "ping":
                         yield b": ping\n\n"
                     else:
-                        number_of = f"id: {event['event']}\n" if "event" in event else ""
-                        yield f"{number_of}event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+                        number_of = f"id: {head.event}\n" if head.event else ""
+                        yield f"{number_of}event: {head.type}\ndata: {text}\n\n".encode()
             except Problem as problem:
                 # The status is out already: say why the stream ends.
                 yield f"event: error\ndata: {json.dumps({'type': 'error', **problem.to_json()})}\n\n".encode()
             finally:
                 streams.discard(number)
 
-        assert first["type"] == "hello"
+        assert _head.decode(first).type == "hello"
         return StreamingResponse(sse(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     @app.get(
@@ -251,10 +226,10 @@ def make_app(
     )
     async def metrics() -> Response:
         try:
-            fabric = FabricMetrics(await client.health(), await client.totals(), await client.hosts())
+            fabric = Fabric(await client.health(), await client.totals(), await client.hosts())
         except Problem:
-            fabric = FabricMetrics(None, {}, [])
-        return Response(render(own, fabric), media_type=CONTENT_TYPE)
+            fabric = None
+        return Response(render(own, FabricMetrics(fabric)), media_type=CONTENT_TYPE)
 
     @app.get(
         "/healthz",
@@ -264,7 +239,7 @@ def make_app(
         response_class=JSONResponse,
         summary="200 when this and the fabric manager answer",
     )
-    async def healthz() -> JSONResponse:
-        return JSONResponse({"status": "ok", "fabric_manager": await client.health()})
+    async def healthz() -> Response:
+        return answer(Health(fabric_manager=await client.health()))
 
     return app

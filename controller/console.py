@@ -88,16 +88,16 @@ def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
         try:
             g = topologies.from_json(
                 {
-                    "graph": {"topology": found["spec"]},
-                    "nodes": [{"id": node["name"], "kind": node["kind"]} for node in found["nodes"]],
+                    "graph": {"topology": found.spec},
+                    "nodes": [{"id": node.name, "kind": node.kind} for node in found.nodes],
                     "edges": [
                         {
-                            "source": link["u"],
-                            "target": link["v"],
-                            "source_port": link["u_port"],
-                            "target_port": link["v_port"],
+                            "source": link.u,
+                            "target": link.v,
+                            "source_port": link.u_port,
+                            "target_port": link.v_port,
                         }
-                        for link in found["links"]
+                        for link in found.links
                     ],
                 }
             )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from annotated_types import Ge, Le, MaxLen, MinLen
-from fastapi import APIRouter, Body, Header, Path, Query, Request
+from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec, GroupState, Name
 from datacast.fabric_manager.api import Path as FilePath
+from datacast.fabric_manager.api.records import Caps, Cordon, Host, Plan
+from datacast.fabric_manager.api.records import GroupRecord as FabricGroupRecord
+from datacast.fabric_manager.api.records import GroupSummary as FabricGroupSummary
+from datacast.services.described import part_of
 from datacast.services.problems import Problem
+from datacast.services.service import answer
 
-from .shapes import Caps, Cordon, GroupRecord, GroupRow, Host, Plan
+from .api.records import GroupRecord, GroupSummary
+from .responses import problems
 from .sites.shown import row, shown
 
 if TYPE_CHECKING:
@@ -35,6 +40,8 @@ Key = Annotated[
 Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True, description="bit/s of whole frames", examples=[10**9])]
 Label = Annotated[str, MinLen(3), MaxLen(321)]
 PAGE, PAGE_MAX = 1000, 1000
+GroupRow: Any = part_of(GroupSummary, "GroupRow", "id")
+"""A GroupSummary, or the part of it that `fields` names."""
 
 EXAMPLE = {
     "source": "00",
@@ -49,10 +56,12 @@ Spec = Annotated[GroupSpec, Body(examples=[EXAMPLE])]
 
 def router(
     client: FabricManagerClient,
-    problems: Callable[..., dict[int | str, dict[str, Any]]],
     sites: Coordinator | None = None,
 ) -> APIRouter:
     routes = APIRouter(tags=["groups"], default_response_class=JSONResponse)
+
+    def created(group: FabricGroupRecord) -> Response:
+        return answer(group, 201, {"location": f"/groups/{group.id}"})
 
     @routes.post(
         "/groups",
@@ -60,22 +69,20 @@ def router(
         responses={201: {"model": GroupRecord}, **problems(409, 422, 503)},
         summary="Start a group: deliver a file from one host to many",
     )
-    async def create(request: Request, spec: Spec, idempotency_key: Key = None) -> JSONResponse:
+    async def create(request: Request, spec: Spec, idempotency_key: Key = None) -> Response:
         who = request.scope.get("datacast.who", "")
         if (spec.url or "").startswith("site:"):
             raise Problem(
                 422, "bad_url", "site: is for controllers", what="url", remedy="name SITE/HOST among the receivers"
             )
         if sites is not None and sites.concerns(spec):
-            made = shown(await sites.create(spec, who, idempotency_key), sites.name)
-            return JSONResponse(made, status_code=201, headers={"location": f"/groups/{made['id']}"})
+            return created(shown(await sites.create(spec, who, idempotency_key), sites.name))
         if sites is None and isinstance(spec.receivers, list) and any("/" in name for name in spec.receivers):
             raise Problem(
                 422, "unknown_site", "this controller knows no other sites", what="receivers",
                 remedy="`datacast sites init` and `datacast sites add`, and --sites of the controller",
             )  # fmt: skip
-        group = await client.create_group(asdict(spec), request.state.accepted_ns, who, idempotency_key)
-        return JSONResponse(group, status_code=201, headers={"location": f"/groups/{group['id']}"})
+        return created(await client.create_group(spec, request.state.accepted_ns, who, idempotency_key))
 
     @routes.post(
         "/plan",
@@ -85,8 +92,8 @@ def router(
     async def plan(
         spec: Spec,
         size: Annotated[int | None, Query(ge=0, le=1 << 53, description="of the file, for the time it takes")] = None,
-    ) -> JSONResponse:
-        return JSONResponse(await client.plan(asdict(spec), size))
+    ) -> Response:
+        return answer(await client.plan(spec, size))
 
     @routes.get(
         "/groups",
@@ -104,22 +111,21 @@ def router(
         after: Annotated[str | None, Query(description="the last group of the page before", max_length=64)] = None,
         limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
         fields: Annotated[str | None, Query(description="only these keys of each, by comma", max_length=512)] = None,
-    ) -> JSONResponse:
-        rows = await client.groups(
+    ) -> Response:
+        rows: list[FabricGroupSummary] = await client.groups(
             state, source=source, requested_by=requested_by, label=label or None, after=after, limit=limit
         )
         headers = {}
         if sites is not None and after is None and not (source or label):
             found = [row(group, sites.name) for group in sites.groups.values()]
-            rows = [
-                one for one in found if state in (None, one["state"]) and requested_by in (None, one["requested_by"])
-            ] + rows  # fmt: skip
+            rows[:0] = [one for one in found if state in (None, one.state) and requested_by in (None, one.requested_by)]
         if len(rows) == limit:
-            headers["link"] = f'<{request.url.include_query_params(after=rows[-1]["id"])}>; rel="next"'
-        if fields:
-            wanted = {name.strip() for name in fields.split(",")} | {"id"}
-            rows = [{key: value for key, value in row.items() if key in wanted} for row in rows]
-        return JSONResponse(rows, headers=headers)
+            headers["link"] = f'<{request.url.include_query_params(after=rows[-1].id)}>; rel="next"'
+        if not fields:
+            return answer(rows, headers=headers)
+        wanted = {name.strip() for name in fields.split(",")} | {"id"}
+        parts = [{key: value for key, value in msgspec.to_builtins(one).items() if key in wanted} for one in rows]
+        return answer(parts, headers=headers)
 
     def of_sites(group: str) -> SiteGroup | None:
         return sites.groups.get(group) if sites is not None else None
@@ -129,10 +135,10 @@ def router(
         responses={200: {"model": GroupRecord}, **problems(404, 422, 503)},
         summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
     )
-    async def one(group: GroupId) -> JSONResponse:
+    async def one(group: GroupId) -> Response:
         if sites is not None and (found := of_sites(group)) is not None:
-            return JSONResponse(shown(found, sites.name))
-        return JSONResponse(await client.group(group))
+            return answer(shown(found, sites.name))
+        return answer(await client.group(group))
 
     @routes.post(
         "/groups/{group}/cancel",
@@ -140,21 +146,21 @@ def router(
         responses={202: {"model": GroupRecord}, **problems(404, 422, 503)},
         summary="End a group; one that has ended stays as it is",
     )
-    async def cancel(group: GroupId) -> JSONResponse:
+    async def cancel(group: GroupId) -> Response:
         if sites is not None and (found := of_sites(group)) is not None:
-            return JSONResponse(shown(await sites.cancel(found), sites.name), status_code=202)
-        return JSONResponse(await client.cancel_group(group), status_code=202)
+            return answer(shown(await sites.cancel(found), sites.name), 202)
+        return answer(await client.cancel_group(group), 202)
 
     @routes.delete(
         "/groups/{group}",
         responses={200: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
         summary="Forget a group that has ended; answers what it was",
     )
-    async def forget(group: GroupId) -> JSONResponse:
+    async def forget(group: GroupId) -> Response:
         if sites is not None and (found := of_sites(group)) is not None:
             await sites.forget(found)
-            return JSONResponse(shown(found, sites.name))
-        return JSONResponse(await client.forget_group(group))
+            return answer(shown(found, sites.name))
+        return answer(await client.forget_group(group))
 
     @routes.post(
         "/groups/{group}/resume",
@@ -162,8 +168,8 @@ def router(
         responses={202: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
         summary="Start a group again that has failed or reached some receivers; they go on from what they have",
     )
-    async def resume(group: GroupId) -> JSONResponse:
-        return JSONResponse(await client.resume_group(group), status_code=202)
+    async def resume(group: GroupId) -> Response:
+        return answer(await client.resume_group(group), 202)
 
     @routes.post(
         "/groups/{group}/receivers",
@@ -175,8 +181,8 @@ def router(
         group: GroupId,
         host: Annotated[Name, Body(examples=["32"])],
         dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
-    ) -> JSONResponse:
-        return JSONResponse(await client.add_receiver(group, host, dest_path), status_code=202)
+    ) -> Response:
+        return answer(await client.add_receiver(group, host, dest_path), 202)
 
     @routes.delete(
         "/groups/{group}/receivers/{host}",
@@ -184,8 +190,8 @@ def router(
         responses={202: {"model": GroupRecord}, **problems(404, 409, 422, 503)},
         summary="One receiver less; what it has is dropped",
     )
-    async def remove_receiver(group: GroupId, host: HostName) -> JSONResponse:
-        return JSONResponse(await client.remove_receiver(group, host), status_code=202)
+    async def remove_receiver(group: GroupId, host: HostName) -> Response:
+        return answer(await client.remove_receiver(group, host), 202)
 
     @routes.get(
         "/hosts",
@@ -193,8 +199,8 @@ def router(
         responses={200: {"model": list[Host]}, **problems(503)},
         summary="Hosts: who is there, who is cordoned, which groups run on them",
     )
-    async def hosts() -> JSONResponse:
-        return JSONResponse(await client.hosts())
+    async def hosts() -> Response:
+        return answer(await client.hosts())
 
     @routes.put(
         "/hosts/{host}/cordon",
@@ -202,8 +208,8 @@ def router(
         responses={200: {"model": Cordon}, **problems(422, 503)},
         summary="Have a host take part in no new group; those that run go on",
     )
-    async def cordon(host: HostName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
-        return JSONResponse(await client.cordon(host, reason))
+    async def cordon(host: HostName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> Response:
+        return answer(await client.cordon(host, reason))
 
     @routes.delete(
         "/hosts/{host}/cordon",
@@ -211,8 +217,8 @@ def router(
         responses={200: {"model": Cordon}, **problems(404, 422, 503)},
         summary="Have it take part again",
     )
-    async def uncordon(host: HostName) -> JSONResponse:
-        return JSONResponse(await client.uncordon(host))
+    async def uncordon(host: HostName) -> Response:
+        return answer(await client.uncordon(host))
 
     @routes.put(
         "/switches/{switch}/cordon",
@@ -220,10 +226,8 @@ def router(
         responses={200: {"model": Cordon}, **problems(409, 422, 503)},
         summary="Have no tree use a switch; groups that run move away from it",
     )
-    async def cordon_switch(
-        switch: SwitchName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = ""
-    ) -> JSONResponse:
-        return JSONResponse(await client.cordon_switch(switch, reason))
+    async def cordon_switch(switch: SwitchName, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> Response:
+        return answer(await client.cordon_switch(switch, reason))
 
     @routes.delete(
         "/switches/{switch}/cordon",
@@ -231,8 +235,8 @@ def router(
         responses={200: {"model": Cordon}, **problems(404, 422, 503)},
         summary="Have trees use it again",
     )
-    async def uncordon_switch(switch: SwitchName) -> JSONResponse:
-        return JSONResponse(await client.uncordon_switch(switch))
+    async def uncordon_switch(switch: SwitchName) -> Response:
+        return answer(await client.uncordon_switch(switch))
 
     @routes.get(
         "/caps",
@@ -240,8 +244,8 @@ def router(
         responses={200: {"model": Caps}, **problems(503)},
         summary="What all groups together may send: in the fabric, and over the links of hosts",
     )
-    async def caps() -> JSONResponse:
-        return JSONResponse(await client.caps())
+    async def caps() -> Response:
+        return answer(await client.caps())
 
     @routes.put(
         "/caps/fabric",
@@ -249,8 +253,8 @@ def router(
         responses={200: {"model": Caps}, **problems(422, 503)},
         summary="What all sources together may send",
     )
-    async def cap_fabric(most_bps: Bps) -> JSONResponse:
-        return JSONResponse(await client.cap(None, most_bps))
+    async def cap_fabric(most_bps: Bps) -> Response:
+        return answer(await client.cap(None, most_bps))
 
     @routes.delete(
         "/caps/fabric",
@@ -258,8 +262,8 @@ def router(
         responses={200: {"model": Caps}, **problems(404, 503)},
         summary="They may send what the links carry",
     )
-    async def uncap_fabric() -> JSONResponse:
-        return JSONResponse(await client.uncap(None))
+    async def uncap_fabric() -> Response:
+        return answer(await client.uncap(None))
 
     @routes.put(
         "/caps/hosts/{host}",
@@ -267,8 +271,8 @@ def router(
         responses={200: {"model": Caps}, **problems(422, 503)},
         summary="What all groups together may send over a host's links, and as much towards it",
     )
-    async def cap_host(host: HostName, most_bps: Bps) -> JSONResponse:
-        return JSONResponse(await client.cap(host, most_bps))
+    async def cap_host(host: HostName, most_bps: Bps) -> Response:
+        return answer(await client.cap(host, most_bps))
 
     @routes.delete(
         "/caps/hosts/{host}",
@@ -276,7 +280,7 @@ def router(
         responses={200: {"model": Caps}, **problems(404, 422, 503)},
         summary="Its links carry what they can",
     )
-    async def uncap_host(host: HostName) -> JSONResponse:
-        return JSONResponse(await client.uncap(host))
+    async def uncap_host(host: HostName) -> Response:
+        return answer(await client.uncap(host))
 
     return routes

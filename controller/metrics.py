@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from datacast.fabric_manager.api import GroupState
+from datacast.fabric_manager.api.records import FabricHealth, Host, Totals
 from datacast.fabric_manager.api.reports import ReceiverState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,77 +42,83 @@ class RequestMetrics:
         )
 
 
-Rows = list[dict[str, Any]]
-GAUGES = (
-    ("hosts", "Hosts in the topology."),
-    ("agents", "Hosts whose agent is registered."),
-    ("switches", "Switches in the topology."),
-    ("switches_registered", "Switches that are registered."),
-    ("links_down", "Links that carry nothing now."),
-)
+@dataclass(frozen=True)
+class Fabric:
+    """As the fabric manager has it."""
+
+    health: FabricHealth
+    totals: Totals
+    hosts: list[Host]
 
 
 class FabricMetrics(Collector):
-    """Of one scrape. `health` None: the fabric manager does not answer. The others: as the fabric manager has them."""
+    """Of one scrape. None: the fabric manager does not answer."""
 
-    def __init__(self, health: dict[str, Any] | None, totals: dict[str, Any], hosts: Rows) -> None:
-        self._health, self._totals, self._hosts = health, totals, hosts
+    def __init__(self, fabric: Fabric | None) -> None:
+        self._fabric = fabric
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "datacast_fabric_manager_up", "1 when the fabric manager answers.", float(self._health is not None)
+            "datacast_fabric_manager_up", "1 when the fabric manager answers.", float(self._fabric is not None)
         )
-        if self._health is None:
+        if self._fabric is None:
             return
-        for key, text in GAUGES:
-            yield GaugeMetricFamily(f"datacast_{key}", text, self._health[key])
-        yield from self._now(self._totals)
-        yield from self._counted(self._totals, self._health["reports"])
-        if len(self._hosts) <= HOSTS_MAX:
-            yield from self._by_host(self._hosts)
-
-    @staticmethod
-    def _now(totals: dict[str, Any]) -> Iterator[Metric]:
-        groups = {state: totals["groups"].get(state, 0) for state in STATES}
-        yield _by("datacast_groups", "Groups that are remembered, by state.", "state", groups)
-        receivers = {state: totals["receivers"].get(state, 0) for state in RECEIVER_STATES}
-        yield _by("datacast_receivers", "Receivers of groups that run, by state.", "state", receivers)
-        for name, key, bits, text in (
-            ("delivery_bytes_per_second", "received_bps", 8, "What receivers take, all together."),
-            ("source_bytes_per_second", "sent_bps", 8, "New data that all trees send."),
-            ("unwritten_bytes", "unwritten", 1, "Data that has arrived and waits for receivers' disks."),
+        health, totals, hosts = self._fabric.health, self._fabric.totals, self._fabric.hosts
+        for name, value, text in (
+            ("hosts", health.hosts, "Hosts in the topology."),
+            ("agents", health.agents, "Hosts whose agent is registered."),
+            ("switches", health.switches, "Switches in the topology."),
+            ("switches_registered", health.switches_registered, "Switches that are registered."),
+            ("links_down", health.links_down, "Links that carry nothing now."),
         ):
-            yield GaugeMetricFamily(f"datacast_{name}", text, totals[key] / bits)
+            yield GaugeMetricFamily(f"datacast_{name}", text, value)
+        yield from self._now(totals)
+        yield from self._counted(totals, health.reports)
+        if len(hosts) <= HOSTS_MAX:
+            yield from self._by_host(hosts)
 
     @staticmethod
-    def _counted(totals: dict[str, Any], reports: dict[str, int]) -> Iterator[Metric]:
+    def _now(totals: Totals) -> Iterator[Metric]:
+        groups = {state: totals.groups.get(state, 0) for state in STATES}
+        yield _by("datacast_groups", "Groups that are remembered, by state.", "state", groups)
+        receivers = {state: totals.receivers.get(state, 0) for state in RECEIVER_STATES}
+        yield _by("datacast_receivers", "Receivers of groups that run, by state.", "state", receivers)
+        for name, value, text in (
+            ("delivery_bytes_per_second", totals.received_bps / 8, "What receivers take, all together."),
+            ("source_bytes_per_second", totals.sent_bps / 8, "New data that all trees send."),
+            ("unwritten_bytes", totals.unwritten, "Data that has arrived and waits for receivers' disks."),
+        ):
+            yield GaugeMetricFamily(f"datacast_{name}", text, value)
+
+    @staticmethod
+    def _counted(totals: Totals, reports: dict[str, int]) -> Iterator[Metric]:
         def total(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
             family = CounterMetricFamily(name, text, labels=[label])
             for value, count in values.items():
                 family.add_metric([value], count)
             return family
 
-        ended = {state: totals["ended"].get(state, 0) for state in ("done", "partial", "failed", "cancelled")}
+        ended = {state: totals.ended.get(state, 0) for state in ("done", "partial", "failed", "cancelled")}
         yield total("datacast_groups_ended", "Groups that ended, by state.", "state", ended)
-        packets = {kind: totals["packets"].get(kind, 0) for kind in ("new", "duplicate")}
+        packets = {kind: totals.packets.get(kind, 0) for kind in ("new", "duplicate")}
         yield total("datacast_source_packets", "Data packets that sources of ended groups sent.", "kind", packets)
         yield total("datacast_registry_messages", "Messages of agents and switches.", "kind", reports)
         yield CounterMetricFamily(
             "datacast_delivered_bytes", "Size of the file times receivers that have it, of ended groups.",
-            totals["delivered_bytes"],
+            totals.delivered_bytes,
         )  # fmt: skip
         yield CounterMetricFamily(
             "datacast_retransmissions", "Packets that receivers of ended groups asked for again.",
-            totals["retransmissions"],
+            totals.retransmissions,
         )  # fmt: skip
 
     @staticmethod
-    def _by_host(hosts: Rows) -> Iterator[Metric]:
-        free = {h["name"]: min(d["free_bytes"] for d in h["disks"]) for h in hosts if h.get("disks")}
+    def _by_host(hosts: list[Host]) -> Iterator[Metric]:
+        free = {h.name: min(d.free_bytes for d in h.disks) for h in hosts if h.disks}
         yield _by(
             "datacast_host_disk_free_bytes", "Room for received files, the least of a host's folders.", "host", free
         )
-        off = {h["name"]: h["clock_ms"] / 1e3 for h in hosts if h.get("clock_ms") is not None}
+        off = {h.name: h.clock_ms / 1e3 for h in hosts if h.clock_ms is not None}
         yield _by("datacast_host_clock_offset_seconds", "How far a host's clock is behind.", "host", off)
 
 

@@ -81,7 +81,7 @@ class Divider:
         """The fabric has links that it had not."""
         self._capacities = {}
         for u, v, data in self.fabric.graph.edges(data=True):
-            if bps := data.get("rate_bps") or self.fabric.defaults["rate_bps"]:
+            if bps := data.get("rate_bps") or self.fabric.defaults.rate_bps:
                 self._capacities[u, v] = self._capacities[v, u] = float(bps)
         self._wake.set()
 
@@ -246,7 +246,7 @@ class Divider:
                 shares.put(other, known.ask)
         shares.put(name, ask)
         for u, v, data in self.fabric.graph.edges(data=True):
-            bps = data.get("rate_bps") or self.fabric.defaults["rate_bps"]
+            bps = data.get("rate_bps") or self.fabric.defaults.rate_bps
             if bps:
                 shares.set_capacity((u, v), float(bps))
                 shares.set_capacity((v, u), float(bps))

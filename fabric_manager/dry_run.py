@@ -12,6 +12,7 @@ from datacast.services import ranges
 from datacast.services.problems import Problem
 
 from .api import GroupSpec
+from .api.records import Cut, Gap, Plan, PlannedTree
 from .api.topology import graph_of
 from .divider import MARGIN, Divider
 from .fabric import Fabric
@@ -25,43 +26,7 @@ RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 
 
-@dataclass(frozen=True)
-class TreeShare:
-    depth: int
-    links: int
-    share_bps: int
-    arcs: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class NarrowestCut:
-    """Arcs that every way to a receiver crosses, and what they carry at most together."""
-
-    receiver: str
-    bps: int
-    arcs: list[tuple[str, str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DryRun:
-    """What POST /plan answers; controller/shapes.py says what each is."""
-
-    source: str
-    receivers: list[str]
-    unreachable: list[str]
-    rate_bps: int
-    size: int | None
-    expected_s: float | None
-    deadline_met: bool | None
-    trees: list[TreeShare]
-    wanted_bytes: dict[str, int]
-    receiver_bps: dict[str, int]
-    bound_bps: dict[str, int]
-    gap: planners.Gap
-    cut: NarrowestCut
-
-
-def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec, size: int | None) -> DryRun:
+def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec, size: int | None) -> Plan:
     """Runs in a thread of its own. `size` of the file, when it is known. Raises Problem."""
     receivers = receivers_of(fabric, sets, spec)
     if spec.url is not None:
@@ -108,7 +73,7 @@ def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: 
         # What all want goes at the slowest one's rate; ranges of their own go one beside another, out of the source.
         time_s = max([sent * 8 / (total if spec.shards else slowest), *(n * 8 / slowest for n in wanted.values())])
     bound, gap, cut = _beside_bounds(graph, spec.source, reached, trees, together=not rated)
-    return DryRun(
+    return Plan(
         source=spec.source,
         receivers=receivers,
         unreachable=unreachable,
@@ -117,7 +82,7 @@ def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: 
         expected_s=time_s,
         deadline_met=None if time_s is None or spec.deadline_s is None else time_s <= spec.deadline_s,
         trees=[
-            TreeShare(tree.depth, len(tree.arcs), round(rates[number]), list(tree.arcs))
+            PlannedTree(depth=tree.depth, links=len(tree.arcs), share_bps=round(rates[number]), arcs=list(tree.arcs))
             for number, tree in enumerate(trees)
         ],
         wanted_bytes=wanted,
@@ -142,7 +107,7 @@ def _shares(spec: GroupSpec, receivers: list[str], size: int) -> tuple[int, dict
 
 def _beside_bounds(
     graph: nx.Graph, source: str, receivers: list[str], trees: list[_Planned], *, together: bool
-) -> tuple[dict[str, int], planners.Gap, NarrowestCut]:
+) -> tuple[dict[str, int], Gap, Cut]:
     """What the trees could carry with nobody beside them, held against what any trees could: each receiver's own bound,
     or for one common rate the least of them. And the cut that allows the one with the least bound no more."""
     network = Network(graph)
@@ -151,7 +116,12 @@ def _beside_bounds(
     got = {name: sum(tree.most_bps for tree in trees if name in tree.receivers) for name in receivers}
     tightest = min(receivers, key=lambda name: alone.bound[name])
     cut = alone.cut(tightest)
-    return bound, planners.gap(got, bound), NarrowestCut(tightest, cut.capacity_bps, list(cut.arcs))
+    gap = planners.gap(got, bound)
+    return (
+        bound,
+        Gap(part=gap.part, receiver=gap.receiver),
+        Cut(receiver=tightest, bps=cut.capacity_bps, arcs=list(cut.arcs)),
+    )
 
 
 def check_deadline(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec) -> None:

@@ -11,14 +11,25 @@ Every change gets the next version; a snapshot carries the version up to which i
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from datacast.core import constants
 
 from .api import LinkSpec, NodeSpec
-from .api.topology import Change, LinkChange, NodeChange, NodeState, Topology, TopologyLink, TopologyNode
-from .told import NAME_MAX, Counted, FabricError, Heartbeat, Registration
+from .api.topology import (
+    Change,
+    Counted,
+    Defaults,
+    LinkChange,
+    NodeChange,
+    NodeState,
+    PortState,
+    Topology,
+    TopologyLink,
+    TopologyNode,
+)
+from .told import NAME_MAX, FabricError, Heartbeat, Registration
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -134,7 +145,7 @@ class Fabric:
         self.graph = graph
         self.spec = spec
         self.version = 1
-        self.defaults = {"rate_bps": rate_bps, "mtu": mtu, "queue_packets": queue_packets}
+        self.defaults = Defaults(rate_bps=rate_bps, mtu=mtu, queue_packets=queue_packets)
         for u, v, data in graph.edges(data=True):
             check_tunnel(u, v, data, mtu)
         self.nodes: dict[str, Node] = {name: self._node(name) for name in graph.nodes}
@@ -408,11 +419,11 @@ class Fabric:
                 TopologyNode(
                     **self._state(node),
                     version=node.version,
-                    ports=[{"port": number, **asdict(port)} for number, port in sorted(node.ports.items())],
+                    ports=[PortState(port=number, **vars(port)) for number, port in sorted(node.ports.items())],
                     disks=node.disks,
                     clock_ms=node.clock_ms,
                     certificate_until=node.certificate_until,
-                    counted=asdict(node.counted) if node.counted else None,
+                    counted=node.counted,
                     attributes={k: v for k, v in data.items() if k not in ("kind", "forwards", "msd") and _is_json(v)},
                 )
             )
@@ -423,8 +434,8 @@ class Fabric:
                 u_port=int(data["ports"][u]),
                 v_port=int(data["ports"][v]),
                 up=self.link_up(u, v),
-                rate_bps=data.get("rate_bps") or self.defaults["rate_bps"],
-                mtu=data.get("mtu") or self.defaults["mtu"],
+                rate_bps=data.get("rate_bps") or self.defaults.rate_bps,
+                mtu=data.get("mtu") or self.defaults.mtu,
                 rates_bps=data.get("rates_bps") or None,
             )
             for u, v, data in self.graph.edges(data=True)

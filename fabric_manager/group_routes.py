@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from fastapi import Body, FastAPI, Header, Query, Response
-from fastapi.responses import JSONResponse
 
 from datacast.origins.ranges import PIECES_MAX
-from datacast.services import framing
+from datacast.services.service import answer
 
 from .api import GroupSpec, Name, orders
 from .api import Path as FilePath
+from .api.records import Cordon, Disk, Fetched, GroupSummary, Host, MasterOf
 from .dry_run import check_deadline, dry_run
 from .fabric import Fabric
 from .groups import Groups
-from .record import GroupSummary, Record, summary, to_json
+from .record import Record, summary, told
 from .rights import only
 
 PAGE_MAX = 1000
@@ -33,12 +32,8 @@ Label = Annotated[str, MinLen(1), MaxLen(330)]
 def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     controller = [only("controller")]
 
-    def told(record: Record) -> dict[str, Any]:
-        answer = to_json(record)
-        for tree, rate in groups.divider.share_of(record.id).items():
-            if str(tree) in answer["trees"]:
-                answer["trees"][str(tree)]["share_bps"] = round(rate)
-        return answer
+    def record_of(record: Record, status: int = 200) -> Response:
+        return answer(told(record, groups.divider.share_of(record.id)), status)
 
     @app.post("/groups", status_code=201, dependencies=controller)
     async def create(
@@ -46,16 +41,15 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         x_datacast_accepted_ns: Annotated[int | None, Header()] = None,
         idempotency_key: Key = None,
         x_datacast_by: By = "",
-    ) -> JSONResponse:
+    ) -> Response:
         if spec.deadline_s is not None and spec.size is not None:
             await asyncio.to_thread(check_deadline, fabric, groups.sets.all(), groups.divider, spec)
         record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
-        return JSONResponse(told(record), status_code=201)
+        return record_of(record, 201)
 
     @app.post("/plan", dependencies=controller)
-    async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> JSONResponse:
-        found = await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size)
-        return JSONResponse(asdict(found))
+    async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> Response:
+        return answer(await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size))
 
     @app.get("/groups", dependencies=controller)
     async def listing(
@@ -79,121 +73,121 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
             rows.append(summary(record, GroupSummary))
             if len(rows) == limit:
                 break
-        return Response(framing.text(rows), media_type="application/json")
+        return answer(rows)
 
     @app.get("/groups/{group}", dependencies=controller)
-    async def one(group: str) -> JSONResponse:
-        return JSONResponse(told(groups.get(group)))
+    async def one(group: str) -> Response:
+        return record_of(groups.get(group))
 
     @app.get("/groups/{group}/master", dependencies=controller)
-    async def master_of(group: str) -> JSONResponse:
+    async def master_of(group: str) -> Response:
         """The worker that runs it, and its process id on its machine."""
         record = groups.get(group)
         worker = groups.workers.find(record.lease)
-        return JSONResponse({"worker": record.owner, "epoch": record.epoch, "pid": worker.pid if worker else None})
+        return answer(MasterOf(worker=record.owner, epoch=record.epoch, pid=worker.pid if worker else None))
 
     @app.post("/groups/{group}/cancel", dependencies=controller)
-    async def cancel(group: str) -> JSONResponse:
-        return JSONResponse(told(await groups.cancel(group)))
+    async def cancel(group: str) -> Response:
+        return record_of(await groups.cancel(group))
 
     @app.delete("/groups/{group}", dependencies=controller)
-    async def forget(group: str) -> JSONResponse:
+    async def forget(group: str) -> Response:
         record = await groups.forget(group)
-        return JSONResponse(told(record))
+        return record_of(record)
 
     @app.post("/groups/{group}/resume", dependencies=controller)
-    async def resume(group: str) -> JSONResponse:
-        return JSONResponse(told(await groups.resume(group)))
+    async def resume(group: str) -> Response:
+        return record_of(await groups.resume(group))
 
     @app.post("/groups/{group}/offers", dependencies=controller)
     async def offer(
         group: str, pieces: Annotated[list[tuple[Count, Count]], MaxLen(PIECES_MAX), Body(embed=True)]
-    ) -> JSONResponse:
+    ) -> Response:
         groups.tell(group, orders.Offers(pieces=pieces))
-        return JSONResponse({})
+        return answer({})
 
     @app.get("/groups/{group}/fetched", dependencies=controller)
-    async def fetched(group: str) -> JSONResponse:
-        return JSONResponse({"fetched": groups.get(group).progress.fetched})
+    async def fetched(group: str) -> Response:
+        return answer(Fetched(groups.get(group).progress.fetched))
 
     @app.post("/groups/{group}/receivers", dependencies=controller)
     async def add_receiver(
         group: str, host: Annotated[Name, Body()], dest_path: Annotated[FilePath | None, Body()] = None
-    ) -> JSONResponse:
-        return JSONResponse(told(await groups.add_receiver(group, host, dest_path)))
+    ) -> Response:
+        return record_of(await groups.add_receiver(group, host, dest_path))
 
     @app.delete("/groups/{group}/receivers/{host}", dependencies=controller)
-    async def remove_receiver(group: str, host: str) -> JSONResponse:
-        return JSONResponse(told(await groups.remove_receiver(group, host)))
+    async def remove_receiver(group: str, host: str) -> Response:
+        return record_of(await groups.remove_receiver(group, host))
 
     @app.get("/hosts", dependencies=controller)
-    async def hosts() -> JSONResponse:
+    async def hosts() -> Response:
         busy: dict[str, list[str]] = {}
         caps = groups.rate_caps.hosts
         for record in groups.unfinished():
             for name in dict.fromkeys((*record.spec.roots, *record.receivers)):
                 busy.setdefault(name, []).append(record.id)
-        return JSONResponse(
+        return answer(
             [
-                {
-                    "name": node.name,
-                    "registered": node.registered,
-                    "alive": node.alive,
-                    "cordoned": groups.cordons.reason(node.name),
-                    "most_bps": caps.get(node.name),
-                    "groups": busy.get(node.name, []),
-                    "version": node.version,
-                    "clock_ms": node.clock_ms,
-                    "disks": [
-                        {"path": path, "free_bytes": free, "size_bytes": size}
+                Host(
+                    name=node.name,
+                    registered=node.registered,
+                    alive=node.alive,
+                    cordoned=groups.cordons.reason(node.name),
+                    most_bps=caps.get(node.name),
+                    groups=busy.get(node.name, []),
+                    version=node.version,
+                    clock_ms=node.clock_ms,
+                    disks=[
+                        Disk(path=path, free_bytes=free, size_bytes=size)
                         for path, (free, size) in zip(node.dest_roots, node.disks, strict=False)
                     ],
-                }
+                )
                 for node in fabric.nodes.values()
                 if node.kind == "host"
             ]
         )
 
     @app.get("/caps", dependencies=controller)
-    async def rate_caps() -> JSONResponse:
-        return JSONResponse(groups.rate_caps.told())
+    async def rate_caps() -> Response:
+        return answer(groups.rate_caps.told())
 
     @app.put("/caps/fabric", dependencies=controller)
-    async def cap_fabric(most_bps: Bps) -> JSONResponse:
+    async def cap_fabric(most_bps: Bps) -> Response:
         await groups.rate_caps.put(None, most_bps)
-        return JSONResponse(groups.rate_caps.told())
+        return answer(groups.rate_caps.told())
 
     @app.delete("/caps/fabric", dependencies=controller)
-    async def uncap_fabric() -> JSONResponse:
+    async def uncap_fabric() -> Response:
         await groups.rate_caps.delete(None)
-        return JSONResponse(groups.rate_caps.told())
+        return answer(groups.rate_caps.told())
 
     @app.put("/caps/hosts/{host}", dependencies=controller)
-    async def cap_host(host: str, most_bps: Bps) -> JSONResponse:
+    async def cap_host(host: str, most_bps: Bps) -> Response:
         await groups.rate_caps.put(host, most_bps)
-        return JSONResponse(groups.rate_caps.told())
+        return answer(groups.rate_caps.told())
 
     @app.delete("/caps/hosts/{host}", dependencies=controller)
-    async def uncap_host(host: str) -> JSONResponse:
+    async def uncap_host(host: str) -> Response:
         await groups.rate_caps.delete(host)
-        return JSONResponse(groups.rate_caps.told())
+        return answer(groups.rate_caps.told())
 
     @app.put("/hosts/{host}/cordon", dependencies=controller)
-    async def cordon(host: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
+    async def cordon(host: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> Response:
         await groups.cordons.put(host, reason)
-        return JSONResponse({"name": host, "cordoned": reason})
+        return answer(Cordon(name=host, cordoned=reason))
 
     @app.delete("/hosts/{host}/cordon", dependencies=controller)
-    async def uncordon(host: str) -> JSONResponse:
+    async def uncordon(host: str) -> Response:
         await groups.cordons.delete(host)
-        return JSONResponse({"name": host, "cordoned": None})
+        return answer(Cordon(name=host, cordoned=None))
 
     @app.put("/switches/{switch}/cordon", dependencies=controller)
-    async def cordon_switch(switch: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> JSONResponse:
+    async def cordon_switch(switch: str, reason: Annotated[str, MaxLen(256), Body(embed=True)] = "") -> Response:
         await groups.cordons.put_switch(switch, reason)
-        return JSONResponse({"name": switch, "cordoned": reason})
+        return answer(Cordon(name=switch, cordoned=reason))
 
     @app.delete("/switches/{switch}/cordon", dependencies=controller)
-    async def uncordon_switch(switch: str) -> JSONResponse:
+    async def uncordon_switch(switch: str) -> Response:
         await groups.cordons.delete(switch)
-        return JSONResponse({"name": switch, "cordoned": None})
+        return answer(Cordon(name=switch, cordoned=None))

@@ -34,7 +34,7 @@ from .fabric import Fabric
 from .keys import GROUPS, TREE_IDS, Kept, TreeIds, under, unwritten
 from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
 from .rate_caps import RateCaps
-from .record import GroupChange, Record, dump, load, summary
+from .record import Record, change, dump, load
 from .sets import Sets
 from .site_groups import SiteGroups
 from .streams import in_turn
@@ -413,7 +413,7 @@ class Groups:
             for worker in self.workers.all():
                 worker.put(orders.Load(arcs=load))
         self.divider.follow(record, machine.final(record))
-        self._publish(summary(record, GroupChange))
+        self._publish(change(record))
 
     def _rewired(self, change: Change) -> None:
         self._publish(change)

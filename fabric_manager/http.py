@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
-import msgspec
 from annotated_types import Ge, Le
 from fastapi import Body, FastAPI, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from msgspec import structs
 
 from datacast.services.problems import Problem
-from datacast.services.service import install_problem_handlers, problem_response
+from datacast.services.service import answer, install_problem_handlers, problem_response
 from datacast.services.store import StoreError
 
 from .api import Name, NodeSpec
+from .api.records import AllGroups, FabricHealth, GroupChange, GroupSummary, TreeIds, WorkerRow
 from .fabric import Fabric
 from .group_routes import add_group_routes
 from .groups import Groups
 from .hub import Hub
 from .leadership import LEADING
-from .record import AllGroups, GroupChange, GroupSummary, summary
+from .record import summary
 from .registry import Registry
 from .rights import only
 from .streams import lines
@@ -50,24 +49,23 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     anybody, controller, master = [only("controller", "master")], [only("controller")], [only("master")]
 
     @app.get("/healthz", dependencies=anybody)
-    async def healthz() -> JSONResponse:
+    async def healthz() -> Response:
         nodes = fabric.nodes.values()
-        return JSONResponse(
-            {
-                "status": "ok",
-                "topology": fabric.spec,
-                "version": fabric.version,
-                "hosts": sum(n.kind == "host" for n in nodes),
-                "agents": sum(n.kind == "host" and n.registered for n in nodes),
-                "switches": sum(n.kind == "switch" for n in nodes),
-                "switches_registered": sum(n.kind == "switch" and n.registered for n in nodes),
-                "links_down": fabric.links_down,
-                "workers": [
-                    {"name": w.name, "pid": w.pid, "groups": len(w.groups)} for w in groups.workers.all() if w.orders
+        return answer(
+            FabricHealth(
+                topology=fabric.spec,
+                version=fabric.version,
+                hosts=sum(n.kind == "host" for n in nodes),
+                agents=sum(n.kind == "host" and n.registered for n in nodes),
+                switches=sum(n.kind == "switch" for n in nodes),
+                switches_registered=sum(n.kind == "switch" and n.registered for n in nodes),
+                links_down=fabric.links_down,
+                workers=[
+                    WorkerRow(name=w.name, pid=w.pid, groups=len(w.groups)) for w in groups.workers.all() if w.orders
                 ],
-                "streams": hub.streams,
-                "reports": registry.reports,
-            }
+                streams=hub.streams,
+                reports=registry.reports,
+            )
         )
 
     @app.get(LEADING, dependencies=[only("fabric-manager")])
@@ -77,17 +75,16 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         return StreamingResponse(ended, media_type="application/x-ndjson")
 
     @app.get("/totals", dependencies=controller)
-    async def totals() -> JSONResponse:
-        return JSONResponse(groups.totals.to_json(groups.records()))
+    async def totals() -> Response:
+        return answer(groups.totals.told(groups.records()))
 
     @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
-        told = groups.carried.topology(fabric.snapshot())
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        return answer(groups.carried.topology(fabric.snapshot()))
 
     @app.put("/topology/nodes/{node}", dependencies=controller)
-    async def add_node(node: NodeName, spec: NodeSpec) -> JSONResponse:
-        return JSONResponse(msgspec.to_builtins(await groups.wiring.put(node, spec)))
+    async def add_node(node: NodeName, spec: NodeSpec) -> Response:
+        return answer(await groups.wiring.put(node, spec))
 
     @app.delete("/topology/nodes/{node}", status_code=204, dependencies=controller)
     async def remove_node(node: NodeName) -> Response:
@@ -97,20 +94,20 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
     add_group_routes(app, fabric, groups)
 
     @app.post("/trees", dependencies=master)
-    async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> JSONResponse:
-        return JSONResponse({"ids": await groups.tree_ids.take(count)})
+    async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> Response:
+        return answer(TreeIds(await groups.tree_ids.take(count)))
 
     @app.get("/sets", dependencies=controller)
-    async def all_sets() -> JSONResponse:
-        return JSONResponse(sets.all())
+    async def all_sets() -> Response:
+        return answer(sets.all())
 
     @app.get("/sets/{name}", dependencies=controller)
-    async def get_set(name: SetName) -> JSONResponse:
-        return JSONResponse(asdict(sets.get(name)))
+    async def get_set(name: SetName) -> Response:
+        return answer(sets.get(name))
 
     @app.put("/sets/{name}", dependencies=controller)
-    async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> JSONResponse:
-        return JSONResponse(asdict(await sets.put(name, hosts)))
+    async def put_set(name: SetName, hosts: Annotated[list[Name], Body(embed=True)]) -> Response:
+        return answer(await sets.put(name, hosts))
 
     @app.delete("/sets/{name}", status_code=204, dependencies=controller)
     async def delete_set(name: SetName) -> Response:
@@ -118,8 +115,8 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         return Response(status_code=204)
 
     @app.get("/site-groups", dependencies=controller)
-    async def site_groups() -> JSONResponse:
-        return JSONResponse(groups.site_groups.all())
+    async def site_groups() -> Response:
+        return answer(groups.site_groups.all())
 
     @app.put("/site-groups/{group}", status_code=204, dependencies=controller)
     async def put_site_group(group: SiteGroupId, text: Annotated[str, Body(embed=True)]) -> Response:

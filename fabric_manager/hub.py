@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from msgspec import structs
 
+from .api.records import AllGroups, GroupChange
 from .api.topology import Change
-from .record import AllGroups, GroupChange
 
 QUEUE_MAX = 4096
 E = TypeVar("E")

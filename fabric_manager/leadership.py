@@ -164,7 +164,7 @@ class Leadership:
         async with FabricManagerClient(self.leader, security=self._security) as client:
             while True:
                 try:
-                    async for _ in client.lines(LEADING):
+                    async for _ in client.texts(LEADING):
                         heard = True
                         self._reached.add(self.leader or "")
                 except Unreachable as problem:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypedDict
 
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
 
+from .api.records import Caps
 from .fabric import Fabric
 from .keys import CAPS, Kept, under, unwritten
 from .requests import check_host
 
 WHOLE = "fabric"
 _HOST = "host/"
-
-
-class Told(TypedDict):
-    fabric_bps: int | None
-    hosts: dict[str, int]
 
 
 class RateCaps:
@@ -45,8 +40,8 @@ class RateCaps:
         """Of what a host sends over all its links together, and of what it receives."""
         return {key[len(_HOST) :]: bps for key, (bps, _) in self._caps.items() if key.startswith(_HOST)}
 
-    def told(self) -> Told:
-        return {"fabric_bps": self.whole, "hosts": dict(sorted(self.hosts.items()))}
+    def told(self) -> Caps:
+        return Caps(fabric_bps=self.whole, hosts=dict(sorted(self.hosts.items())))
 
     async def put(self, host: str | None, most_bps: int) -> None:
         """None: the fabric's. Raises Problem."""

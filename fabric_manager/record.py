@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 from pydantic import TypeAdapter, ValidationError
 
 from datacast.services.store import StoreError
 from datacast.services.validation import first_error
 
 from .api import GroupSpec, GroupState
-from .api.reports import Adopt, GroupFailure, Progress, ReceiverFigures
+from .api.records import GroupChange, GroupRecord, GroupSummary, Receiver, Tree
+from .api.reports import Adopt, Progress, ReceiverFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,6 @@ class Record:
 PLAIN_MAX, PACKED = 32 << 10, "zlib:"
 """Records of thousands of receivers repeat themselves: longer ones are packed."""
 _adapter: TypeAdapter[Record] = TypeAdapter(Record)
-_spec: TypeAdapter[GroupSpec] = TypeAdapter(GroupSpec)
 
 
 def dump(record: Record) -> str:
@@ -101,78 +101,53 @@ def load(text: str) -> Record:
         raise StoreError(f"the store holds what is no group's record: {first_error(error)[1]}") from error
 
 
-TOLD = ("size", "fraction", "rate_bps", "error", "trees", "report", "reactions")
-"""Of the progress, beside the receivers."""
-
-
-def to_json(record: Record) -> dict[str, Any]:
-    """As the API tells it."""
-    progress, spec = record.progress, _spec.dump_python(record.spec, mode="json")
-    waiting = {name: {"state": "waiting"} for name in record.receivers}
+def told(record: Record, shares: Mapping[int, float]) -> GroupRecord:
+    """As the API tells it. `shares`: what its trees may send beside other groups, by id."""
+    progress, spec = record.progress, record.spec
+    waiting = {name: Receiver() for name in record.receivers}
     receivers = {
-        name: {
-            **structs.asdict(figures),
-            "error": msgspec.to_builtins(figures.error),
-            "trees": figures.trees or {},
-        }
+        name: Receiver(**{**structs.asdict(figures), "trees": figures.trees or {}})
         for name, figures in progress.receivers.items()
     }
-    return {
-        "id": record.id,
-        "state": record.state,
-        "epoch": record.epoch,
-        "worker": record.owner,
-        "created_ns": record.created_ns,
-        "updated_ns": record.updated_ns,
-        "finished_ns": record.finished_ns,
-        "source": spec["source"],
-        "source_path": spec["source_path"],
-        **{key: spec[key] for key in ("other_sources", "source_paths", "holds", "unfinished")},
-        "dest_path": spec["dest_path"],
-        "options": spec["options"],
-        "shards": spec["shards"],
-        **{key: spec[key] for key in ("sha256", "weight", "priority", "most_bps", "deadline_s", "labels")},
-        "requested_by": record.requested_by,
-        **{key: msgspec.to_builtins(getattr(progress, key)) for key in TOLD},
-        "receivers": {**waiting, **receivers},
+    trees = {
+        number: Tree(
+            **structs.asdict(figures), share_bps=round(shares[int(number)]) if int(number) in shares else UNSET
+        )
+        for number, figures in progress.trees.items()
     }
-
-
-class GroupSummary(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A group as it is now, without its per-receiver and per-tree figures."""
-
-    id: str
-    state: GroupState
-    epoch: int
-    worker: str | None
-    source: str
-    source_path: str
-    other_sources: list[str]
-    dest_path: str | None
-    labels: dict[str, str]
-    priority: str
-    requested_by: str
-    created_ns: int
-    updated_ns: int
-    finished_ns: int | None
-    size: int | None
-    fraction: float
-    rate_bps: int
-    error: GroupFailure | None
-    receivers: int
-    receivers_done: int
-    receivers_failed: int
-    trees: int
-
-
-class GroupChange(GroupSummary, frozen=True, kw_only=True, tag_field="type", tag="group"):
-    event: str = ""
-    """Which event it is, of its fabric manager."""
-
-
-class AllGroups(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", tag="groups"):
-    event: str
-    groups: list[GroupSummary]
+    return GroupRecord(
+        id=record.id,
+        state=record.state,
+        epoch=record.epoch,
+        worker=record.owner,
+        created_ns=record.created_ns,
+        updated_ns=record.updated_ns,
+        finished_ns=record.finished_ns,
+        source=spec.source,
+        source_path=spec.source_path,
+        other_sources=spec.other_sources,
+        source_paths=spec.source_paths,
+        holds=spec.holds,
+        unfinished=spec.unfinished,
+        dest_path=spec.dest_path,
+        options=spec.options,
+        shards=spec.shards,
+        sha256=spec.sha256,
+        weight=spec.weight,
+        priority=spec.priority,
+        most_bps=spec.most_bps,
+        deadline_s=spec.deadline_s,
+        labels=spec.labels,
+        requested_by=record.requested_by,
+        size=progress.size,
+        fraction=progress.fraction,
+        rate_bps=progress.rate_bps,
+        error=progress.error,
+        trees=trees,
+        report=progress.report,
+        reactions=progress.reactions,
+        receivers={**waiting, **receivers},
+    )
 
 
 S = TypeVar("S", bound=GroupSummary)
@@ -206,3 +181,8 @@ def summary(record: Record, form: type[S]) -> S:
         receivers_failed=states.count("failed"),
         trees=len(progress.trees),
     )
+
+
+def change(record: Record) -> GroupChange:
+    """As an event."""
+    return summary(record, GroupChange)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
 
+from .api.records import HostSet
 from .fabric import Fabric
 from .keys import SETS, Kept, under, unwritten
 from .requests import check_hosts, problem
-
-
-@dataclass(frozen=True)
-class HostSet:
-    name: str
-    hosts: list[str]
 
 
 class Sets:
@@ -38,7 +32,7 @@ class Sets:
             self._sets[name] = hosts, await self.kept.put(SETS + name, json.dumps(hosts), revision)
         except StoreError as error:
             raise unwritten(error, name) from error
-        return HostSet(name, hosts)
+        return HostSet(name=name, hosts=hosts)
 
     def all(self) -> dict[str, list[str]]:
         return {name: hosts for name, (hosts, _) in sorted(self._sets.items())}
@@ -46,7 +40,7 @@ class Sets:
     def get(self, name: str) -> HostSet:
         if name not in self._sets:
             raise _none(name)
-        return HostSet(name, self._sets[name][0])
+        return HostSet(name=name, hosts=self._sets[name][0])
 
     async def delete(self, name: str) -> None:
         if name not in self._sets:

@@ -4,11 +4,13 @@ and makes no sense is passed over; without what must be there a message is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datacast.core.errors import DatacastError
 from datacast.services.framing import Message
+
+from .api.topology import Counted
 
 NAME_MAX = 64
 PORTS_MAX = 65535
@@ -81,27 +83,6 @@ class Registration:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What a node has counted since it began."""
-
-    forwarded: int = 0
-    interests: int = 0
-    hits: int = 0
-    """Interests that its cache answered."""
-    trees: int = 0
-    bytes: int = 0
-    """In its cache now."""
-    drop: dict[str, int] = field(default_factory=dict)
-    """Frames by reason."""
-
-    @classmethod
-    def of(cls, told: Message) -> Counted:
-        """What is no count is left out."""
-        reasons = list(_object(told.get("drop")).items())[:REASONS_MAX]
-        return cls(**_counts(told, COUNTED), drop=_counts({key[:NAME_MAX]: count for key, count in reasons}))
-
-
-@dataclass(frozen=True)
 class NodeTold:
     """Of a node, with a heartbeat."""
 
@@ -125,7 +106,7 @@ class Heartbeat:
         disks, nodes, found = message.get("disks"), _object(message.get("nodes")), dict[str, NodeTold]()
         for name in names:
             if isinstance(told := nodes.get(name), dict):
-                found[name] = NodeTold(Counted.of(told), _counts(_object(told.get("carried"))))
+                found[name] = NodeTold(_counted(told), _counts(_object(told.get("carried"))))
         pairs = [
             (pair[0], pair[1])
             for pair in (disks if isinstance(disks, list) else ())
@@ -170,6 +151,12 @@ def _ports(node: str, told: Any) -> tuple[PortTold, ...]:
     if not all(isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in rows):
         raise FabricError("bad_request", f"node {node}: ports must be a list of {{port, up}}", node)
     return tuple([PortTold(p["port"], p.get("up", True), _text(p.get("ifname")), _count(p.get("mtu"))) for p in rows])
+
+
+def _counted(told: Message) -> Counted:
+    """What is no count is left out."""
+    reasons = list(_object(told.get("drop")).items())[:REASONS_MAX]
+    return Counted(**_counts(told, COUNTED), drop=_counts({key[:NAME_MAX]: count for key, count in reasons}))
 
 
 def _is_port(value: Any) -> bool:

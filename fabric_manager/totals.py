@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
+from .api import records as told
 from .machine import final
 from .record import Record
 
@@ -29,7 +29,7 @@ class Totals:
         self._packets["duplicate"] += report.dup_packets if report else 0
         return max(held, counted)
 
-    def to_json(self, records: Iterable[Record]) -> dict[str, Any]:
+    def told(self, records: Iterable[Record]) -> told.Totals:
         """With what `records` say now."""
         groups: Counter[str] = Counter()
         receivers: Counter[str] = Counter()
@@ -43,14 +43,14 @@ class Totals:
                 received_bps += figures.rate_bps
                 unwritten += figures.unwritten
             sent_bps += sum(tree.rate_bps for tree in record.progress.trees.values())
-        return {
-            "groups": dict(groups),
-            "receivers": dict(receivers),
-            "received_bps": received_bps,
-            "sent_bps": sent_bps,
-            "unwritten": unwritten,
-            "ended": dict(self._ended),
-            "delivered_bytes": self._delivered,
-            "retransmissions": self._retransmissions,
-            "packets": dict(self._packets),
-        }
+        return told.Totals(
+            groups=dict(groups),
+            receivers=dict(receivers),
+            received_bps=received_bps,
+            sent_bps=sent_bps,
+            unwritten=unwritten,
+            ended=dict(self._ended),
+            delivered_bytes=self._delivered,
+            retransmissions=self._retransmissions,
+            packets=dict(self._packets),
+        )

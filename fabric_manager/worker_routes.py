@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
-from fastapi import FastAPI, Header, Path, Query, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi import FastAPI, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from datacast.services.problems import Problem
+from datacast.services.service import answer
 
+from .api.reports import ReportAnswers
 from .groups import Groups
 from .rights import LEASE_HEADER, only
 from .streams import lines
@@ -35,15 +36,15 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
         return StreamingResponse(ended, media_type="application/x-ndjson")
 
     @app.post("/workers/{name}/reports", dependencies=master)
-    async def reports(name: WorkerName, lease: Lease, request: Request) -> JSONResponse:
+    async def reports(name: WorkerName, lease: Lease, request: Request) -> Response:
         """A MasterReport a line: each is read by itself, and news of links gets its turn in between."""
         groups.workers.heard(lease)
         told = (await request.body()).splitlines()
         if len(told) > REPORTS_MAX:
             raise Problem(422, "invalid", f"{len(told)} reports in one request", remedy=f"send at most {REPORTS_MAX}")
-        return JSONResponse({"answers": msgspec.to_builtins(await groups.reports(lease, told))})
+        return answer(ReportAnswers(await groups.reports(lease, told)))
 
     @app.post("/workers/{name}/leave", status_code=200, dependencies=master)
-    async def leave(name: WorkerName, lease: Lease) -> JSONResponse:
+    async def leave(name: WorkerName, lease: Lease) -> Response:
         groups.workers.leave(lease)
-        return JSONResponse({})
+        return answer({})

@@ -7,7 +7,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from datacast.controller.api import ControllerClient
+from datacast.controller.api import ControllerClient, GroupSpec
 from datacast.services import config_file, daemon, privileges
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import TlsError, is_local
@@ -47,8 +47,11 @@ def _on_demand(args: argparse.Namespace, store: Store) -> OnDemand:
         return ControllerClient(args.controller, token=token)
 
     to: str = args.to
-    names = "all" if to == "all" else to.split(",")
-    receivers = {"receiver_set": to[1:]} if to.startswith("@") else {"receivers": names}
+    receivers = (
+        GroupSpec(receiver_set=to[1:])
+        if to.startswith("@")
+        else GroupSpec(receivers="all" if to == "all" else to.split(","))
+    )
     return OnDemand(client, store, Wish(receivers, frozenset(args.registry), args.dest, args.patience))
 
 

@@ -10,11 +10,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from datacast.controller.api import FINAL_STATES, ControllerClient
+from datacast.controller.api import FINAL_STATES, ControllerClient, GroupSpec
+from datacast.controller.api.records import GroupRecord, GroupSummary
 from datacast.services.problems import Problem
 
 from .store import Store
@@ -32,10 +32,10 @@ LABEL = "datacast.blob"
 
 @dataclass(frozen=True)
 class Wish:
-    """`to`: receivers or receiver_set of a request. `registries`: upstream names that may be asked for. `dest`: where
+    """`to`: a request's receivers or receiver_set. `registries`: upstream names that may be asked for. `dest`: where
     the store is, as the agents' destinations have it."""
 
-    to: dict[str, Any]
+    to: GroupSpec
     registries: frozenset[str]
     dest: str
     patience_s: float = 600.0
@@ -64,14 +64,15 @@ class OnDemand:
         try:
             group = await asyncio.to_thread(self._ask, registry, name, digest)
             while True:
-                state = group["state"]  # first: it has come before its group has ended
+                state = group.state if group else "done"  # first: it has come before its group has ended
                 if (path := await self._look(digest, POLL_S)) is not None:
                     return path
-                if state in FINAL_STATES or time.monotonic() > end:
+                if group is None or state in FINAL_STATES or time.monotonic() > end:
                     break
-                group = await asyncio.to_thread(self._state_of, group["id"])
-            reason = (group.get("error") or {}).get("message", "it did not come here")
-            log.warning("%s of %s/%s: group %s is %s: %s", digest, registry, name, group["id"], state, reason)
+                group = await asyncio.to_thread(self._state_of, group.id)
+            what = f"group {group.id} is {state}" if group else "it had come"
+            reason = group.error.message if group and group.error else "it is not here"
+            log.warning("%s of %s/%s: %s: %s", digest, registry, name, what, reason)
         except Problem as problem:
             log.warning("%s of %s/%s: %s", digest, registry, name, problem)
         if len(self._failed) >= FAILURES_MAX:
@@ -85,23 +86,23 @@ class OnDemand:
             await asyncio.sleep(LOOK_S)
         return path
 
-    def _state_of(self, group: str) -> dict[str, Any]:
+    def _state_of(self, group: str) -> GroupRecord:
         with self._client() as client:
             return client.group(group)
 
-    def _ask(self, registry: str, name: str, digest: str) -> dict[str, Any]:
-        """The group that brings it, or has brought it. Raises Problem."""
+    def _ask(self, registry: str, name: str, digest: str) -> GroupRecord | GroupSummary | None:
+        """The group that brings it; None: one has brought it. Raises Problem."""
         host = "registry-1.docker.io" if registry == "docker.io" else registry
-        spec = {
-            "url": f"https://{host}/v2/{name}/blobs/{digest}",
-            "sha256": digest.removeprefix("sha256:"),
-            "dest_path": f"{self._wish.dest}/blobs/{digest.removeprefix('sha256:')}",
-            "labels": {LABEL: digest},
-            **self._wish.to,
-        }
+        spec = replace(
+            self._wish.to,
+            url=f"https://{host}/v2/{name}/blobs/{digest}",
+            sha256=digest.removeprefix("sha256:"),
+            dest_path=f"{self._wish.dest}/blobs/{digest.removeprefix('sha256:')}",
+            labels={LABEL: digest},
+        )
         with self._client() as client:
-            known = client.request("GET", "/groups", params={"label": f"{LABEL}={digest}", "fields": "state"})
-            running = next((row for row in known if row["state"] not in FINAL_STATES), None)
+            known = client.groups(label=f"{LABEL}={digest}")
+            running = next((row for row in known if row.state not in FINAL_STATES), None)
             if running is None and self._store.find(digest) is not None:
-                return {"state": "done"}  # its group has ended since this host looked: another would fetch it again
+                return None  # its group has ended since this host looked: another would fetch it again
             return running or client.create_group(spec, key=f"mirror/{digest}/{len(known)}")

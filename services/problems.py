@@ -6,9 +6,11 @@ import importlib.util
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
+
+import msgspec
 
 from datacast.core.errors import DatacastError
 
@@ -16,6 +18,10 @@ from .tls import PLAIN, Security, TlsError, explain
 
 if TYPE_CHECKING:
     import httpx
+
+
+T = TypeVar("T")
+Params = Mapping[str, str | int | list[str]]
 
 
 class Problem(DatacastError):
@@ -36,8 +42,8 @@ class Problem(DatacastError):
         self.remedy = remedy
         self.fields = fields or []
 
-    def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def to_json(self) -> dict[str, object]:
+        body: dict[str, object] = {
             "type": f"urn:datacast:problem:{self.code}",
             "title": self.code.replace("_", " "),
             "status": self.status,
@@ -130,6 +136,15 @@ def decoded(answer: httpx.Response) -> Any:
     return body
 
 
+def formed(answer: Any, form: type[T], who: str) -> T:
+    """What somebody has answered, in its form. Raises Problem."""
+    try:
+        return msgspec.convert(answer, form)
+    except msgspec.ValidationError as error:
+        text = f"the {who} answers what is not understood: {error}"
+        raise Problem(502, "bad_answer", text, what=who, remedy="both want the same version of Datacast") from error
+
+
 NO_LEADER = "no_leader"
 """The code of a problem: another one is to be asked, or the same in a moment. Nothing was done."""
 
@@ -198,7 +213,7 @@ class JsonClient:
         method: str,
         path: str,
         body: Any = None,
-        params: dict[str, Any] | None = None,
+        params: Params | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers. `body`: bytes are
@@ -231,15 +246,20 @@ class JsonClient:
         assert failure
         raise failure
 
-    async def lines(
-        self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
-        """A long-lived stream of JSON lines, as `texts`."""
-        async for text in self.texts(path, params, headers):
-            yield json.loads(text)
+    async def told(
+        self,
+        form: type[T],
+        method: str,
+        path: str,
+        body: Any = None,
+        params: Params | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> T:
+        """The answer in its form; raises Problem as `request` does, and where it has another one."""
+        return formed(await self.request(method, path, body, params, headers), form, f"{self.service} at {self.url}")
 
     async def texts(
-        self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+        self, path: str, params: Params | None = None, headers: dict[str, str] | None = None
     ) -> AsyncIterator[str]:
         """Lines of a long-lived stream. Ends when the service ends it; no silence beyond 30 s is accepted."""
         import httpx

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from datacast.core.errors import DatacastError
 
+from . import framing
 from .acceptor import Acceptor
 from .problems import Problem
 from .tls import Security, peer_of
@@ -180,6 +181,11 @@ class HttpServer:
         if self.address.startswith("unix:"):
             with contextlib.suppress(OSError):
                 os.unlink(self.address[len("unix:") :])
+
+
+def answer(record: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A record, or several, as JSON."""
+    return Response(framing.text(record), status, headers, "application/json")
 
 
 def problem_response(problem: Problem) -> Response:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from datacast.controller.api.records import Rule
 from datacast.controller.openflow import rules
 from datacast.controller.openflow.messages import Barrier, Message, PacketOut, ReadRules
 from datacast.controller.southbound.desired import Desired
@@ -27,10 +26,13 @@ class OpenFlowLanguage:
     def probe(self, number: int, data: bytes) -> tuple[list[Message], bool]:
         return [PacketOut(number, data), Barrier()], True
 
-    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
-        return [{"purpose": rule.purpose, "table": rule.table, "priority": rule.priority, "match": dict(rule.match),
-                 "actions": [list(action) for action in rule.actions], "cookie": f"{rule.cookie:016x}",
-                 **session.rule_counters.get(rule.cookie, {})} for rule in rules.rules(wanted)]
+    def rules(self, wanted: Desired, session: Session) -> list[Rule]:
+        counted = session.rule_counters
+        return [Rule(purpose=rule.purpose, table=rule.table, priority=rule.priority, match=dict(rule.match),
+                     actions=list(rule.actions), cookie=f"{rule.cookie:016x}",
+                     packets=counted.get(rule.cookie, {}).get("packets"),
+                     bytes=counted.get(rule.cookie, {}).get("bytes"))
+                for rule in rules.rules(wanted)]
 
 
 def drops(wanted: Desired, counters: dict[int, dict[str, int]]) -> dict[str, int]:

@@ -29,6 +29,7 @@ from os_ken.controller.ofp_handler import OFPHandler
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as ofp_parser
 
+from datacast.controller.api.records import PortCounters
 from datacast.controller.openflow.messages import (
     LABEL_REGISTER,
     Action,
@@ -60,7 +61,7 @@ class Events(Protocol):
     def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> None: ...
     def openflow_disconnected(self, dpid: int, connection: Any) -> None: ...
     def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None: ...
-    def openflow_ports(self, dpid: int, counters: dict[int, dict[str, int]]) -> None: ...
+    def openflow_ports(self, dpid: int, counters: dict[int, PortCounters]) -> None: ...
     def openflow_port(self, dpid: int, info: PortInfo, gone: bool) -> None: ...
     def openflow_packet(self, dpid: int, number: int, frame: bytes) -> None: ...
     def openflow_done(self, dpid: int) -> None: ...
@@ -190,8 +191,8 @@ class App(OSKenApp):  # type: ignore[misc]
     @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def _port_stats(self, ev: Any) -> None:
         self.sink.openflow_ports(ev.msg.datapath.id, {
-            e.port_no: {"rx_frames": e.rx_packets, "rx_bytes": e.rx_bytes, "tx_frames": e.tx_packets,
-                        "tx_bytes": e.tx_bytes, "rx_dropped": e.rx_dropped, "tx_dropped": e.tx_dropped}
+            e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
+                                    tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
             for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
 
     @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from datacast.controller.api.records import Rule
 from datacast.controller.p4runtime import entries
 from datacast.controller.p4runtime.entries import Message, PacketOut
 from datacast.controller.southbound.desired import Desired
@@ -26,7 +27,9 @@ class P4RuntimeLanguage:
     def probe(self, number: int, data: bytes) -> tuple[list[Message], bool]:
         return [PacketOut(number, data)], False
 
-    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
-        return [{"purpose": f"{e.table} {e.value}", "table": e.table, "match": {e.field: e.value}, "action": e.action,
-                 "params": dict(e.params), **session.rule_counters.get(e.key, {})}
+    def rules(self, wanted: Desired, session: Session) -> list[Rule]:
+        counted = session.rule_counters
+        return [Rule(purpose=f"{e.table} {e.value}", table=e.table, match={e.field: e.value}, action=e.action,
+                     params=dict(e.params),
+                     packets=counted.get(e.key, {}).get("packets"), bytes=counted.get(e.key, {}).get("bytes"))
                 for e in entries.entries(wanted).values()]

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from google.protobuf.message import DecodeError
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
+from datacast.controller.api.records import PortCounters, Program
 from datacast.controller.p4runtime.entries import (
     LEARNED,
     Copies,
@@ -44,28 +46,37 @@ OK = 0
 DIGEST_NS, DIGEST_ACK_NS, DIGEST_LIST = 5_000_000, 1_000_000_000, 64
 """Addresses seen are told after at most so long, so many at once; the same one again when it was not confirmed."""
 
-NEEDED = {"tables": {"segment": {"label"}, "link": {"port"}, "bridging": {"group"}, "source": {"address"},
-                     "destination": {"address"}},
-          "actions": {"forward": {"port"}, "address": {"dst", "src"}, "bridge": {"low", "high"}, "lives_at": {"port"},
-                      "to": {"port"}},
-          "counters": {"port_rx", "port_tx", "drop_reason"}}
+
+@dataclass(frozen=True)
+class Needed:
+    """Of a program, by name: tables with their fields, actions with their parameters, counters."""
+
+    tables: dict[str, set[str]]
+    actions: dict[str, set[str]]
+    counters: set[str]
+
+
+NEEDED = Needed({"segment": {"label"}, "link": {"port"}, "bridging": {"group"}, "source": {"address"},
+                 "destination": {"address"}},
+                {"forward": {"port"}, "address": {"dst", "src"}, "bridge": {"low", "high"}, "lives_at": {"port"},
+                 "to": {"port"}},
+                {"port_rx", "port_tx", "drop_reason"})
 """What this controller uses of any pipeline; p4info must have it."""
-NEEDED_BESIDE_AN_APPLIANCE = {"tables": {"replicate_from": {"port"}},
-                              "actions": {"appliance": {"port"}, "replicate": set()}, "counters": set()}
-NEEDED_OF_A_NODE = {"tables": {"service": {"label"}}, "actions": {"serve": {"low", "high", "retx_min", "capacity"}},
-                    "counters": {"node_events", "node_data_events"}}
+NEEDED_BESIDE_AN_APPLIANCE = Needed({"replicate_from": {"port"}}, {"appliance": {"port"}, "replicate": set()}, set())
+NEEDED_OF_A_NODE = Needed({"service": {"label"}}, {"serve": {"low", "high", "retx_min", "capacity"}},
+                          {"node_events", "node_data_events"})
 
 
 class Events(Protocol):
     """What the shim tells. Calls come from the switches' threads."""
 
-    def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: dict[str, Any],
+    def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: Program,
                      have: Any, learned: list[Entry]) -> None: ...
     def p4_disconnected(self, name: str, connection: Any) -> None: ...
     def p4_packet(self, name: str, number: int, frame: bytes) -> None: ...
     def p4_learned(self, name: str, address: int, number: int) -> None: ...
     def p4_aged(self, name: str, address: int) -> None: ...
-    def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
+    def p4_counters(self, name: str, ports: dict[int, PortCounters], rules: dict[Any, dict[str, int]],
                     drops: dict[int, int], node: dict[int, int]) -> None: ...
     def p4_refused(self, code: str, text: str, name: str) -> None: ...
 
@@ -108,12 +119,12 @@ class Info:
         self.action_names = {a.preamble.id: name for name, a in self.actions.items()}
         self.counter_names = {c.preamble.id: name for name, c in self.counters.items()}
 
-    def _check(self, where: str, needed: dict[str, Any]) -> None:
-        missing = [f"table {t}" for t, fields in needed["tables"].items()
+    def _check(self, where: str, needed: Needed) -> None:
+        missing = [f"table {t}" for t, fields in needed.tables.items()
                    if t not in self.tables or {f.name for f in self.tables[t].match_fields} != fields]
-        missing += [f"action {a}" for a, params in needed["actions"].items()
+        missing += [f"action {a}" for a, params in needed.actions.items()
                     if a not in self.actions or {p.name for p in self.actions[a].params} != params]
-        missing += [f"counter {c}" for c in sorted(needed["counters"]) if c not in self.counters]
+        missing += [f"counter {c}" for c in sorted(needed.counters) if c not in self.counters]
         if missing:
             raise SwitchError("pipeline", f"{where} does not match this controller: it lacks {', '.join(missing)} as "
                               "p4src/ has them; compile again with `make p4`", what=where)
@@ -358,7 +369,8 @@ class Connection:
                 way = name.removeprefix("port_")
                 ports.setdefault(index, {}).update({f"{way}_frames": data.packet_count,
                                                     f"{way}_bytes": data.byte_count})
-        self.events.p4_counters(self.switch.name, ports, rules, drops, node)
+        counters = {number: PortCounters(**counts) for number, counts in ports.items()}
+        self.events.p4_counters(self.switch.name, counters, rules, drops, node)
 
     def close(self) -> None:
         self._out.put(None)
@@ -397,8 +409,8 @@ class P4RuntimeClient:
             self._connection = connection
             try:
                 pushed = connection.open()
-                pipeline = {"arch": self.info.p4info.pkg_info.arch, "cookie": f"{self.info.cookie:016x}",
-                            "pushed": pushed, "tables": {n: t.size for n, t in self.info.tables.items()}}
+                pipeline = Program(arch=self.info.p4info.pkg_info.arch, cookie=f"{self.info.cookie:016x}",
+                                   pushed=pushed, tables={n: t.size for n, t in self.info.tables.items()})
                 ports = [PortInfo(p.number, p.mac or "02:00:00:00:00:01", True) for p in self.switch.ports]
                 if self.switch.appliance:
                     ports.append(PortInfo(self.switch.appliance.number, "02:00:00:00:00:01", True))

@@ -55,8 +55,8 @@ class Agents:
         """Of the hosts that are there."""
         if time.monotonic() - self._looked > LOOK_S:
             self._looked = time.monotonic()
-            nodes = (await self._client.topology())["nodes"]
-            self._addresses = {n["name"]: n["addr"] for n in nodes if n.get("registered") and n.get("addr")}
+            nodes = (await self._client.topology()).nodes
+            self._addresses = {node.name: node.addr for node in nodes if node.registered and node.addr}
         return self._addresses
 
     async def read(self, host: str, what: What, off: int, length: int) -> Bytes:

@@ -15,7 +15,7 @@ import posixpath
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -159,8 +159,8 @@ class Coordinator:
         )
         self._room()
         if members.here is not None:
-            here = await self._client.create_group(asdict(group.spec), by=by, key=group.id)
-            group = group.model_copy(update={"local": here["id"]})
+            here = await self._client.create_group(group.spec, by=by, key=group.id)
+            group = group.model_copy(update={"local": here.id})
         await self._take_up(group)
         return group
 
@@ -426,13 +426,13 @@ class Coordinator:
                 spec, url=url, parts=[], fetchers=fetchers, origin_policy=policy, size=None, options=options
             )  # fmt: skip
         try:
-            here = await self._client.create_group(asdict(spec), by=f"site {group.parent}", key=group.id)
+            here = await self._client.create_group(spec, by=f"site {group.parent}", key=group.id)
         except Problem as error:
             log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
             group = self._put(group, own=_failed(error.code, error.message))
         else:
             spec = spec if group.fetched else replace(spec, size=group.size)
-            group = self._put(group, local=here["id"], spec=spec)
+            group = self._put(group, local=here.id, spec=spec)
         await self._save(group)
         if group.local and group.cancelled:
             await self._client.cancel_group(group.local)
@@ -531,23 +531,21 @@ class Coordinator:
     async def _of_local(self, group: SiteGroup) -> Progress:
         assert group.local
         record = await self._client.group(group.local)
-        error = record["error"]
-        again = error is not None and error["code"] in RESUMABLE and group.parent is not None and not group.fetched
-        if record["state"] == "failed" and again and not group.cancelled:
+        error = Failure.of(record.error)
+        again = error is not None and error.code in RESUMABLE and group.parent is not None and not group.fetched
+        if record.state == "failed" and error is not None and again and not group.cancelled:
             return await self._resume(group, error)
         hosts = {
             name: HostFigures(
-                state=row["state"], fraction=row.get("fraction", 0.0), sha256_ok=row.get("sha256_ok"),
-                error=Failure(**row["error"]) if row.get("error") else None,
+                state=row.state, fraction=row.fraction, sha256_ok=row.sha256_ok, error=Failure.of(row.error)
             )
-            for name, row in record["receivers"].items()
-        }  # fmt: skip
+            for name, row in record.receivers.items()
+        }
         return Progress(
-            state=record["state"], fraction=record["fraction"], rate_bps=record["rate_bps"], hosts=hosts,
-            error=Failure(code=error["code"], message=error["message"]) if error else None,
-        )  # fmt: skip
+            state=record.state, fraction=record.fraction, rate_bps=record.rate_bps, hosts=hosts, error=error
+        )
 
-    async def _resume(self, group: SiteGroup, error: dict[str, Any]) -> Progress:
+    async def _resume(self, group: SiteGroup, error: Failure) -> Progress:
         """The site that it comes from was away for longer than a fetcher waits. What is here stays."""
         assert group.local and group.parent
         peer = self.peers.all.get(group.parent)
@@ -555,9 +553,7 @@ class Coordinator:
         if peer is not None and peer.there and not peer.problem and now > self._resume_at.get(group.id, 0.0):
             self._resume_at[group.id] = now + RESUME_S
             await self._client.resume_group(group.local)
-        return group.own.model_copy(
-            update={"state": "running", "error": Failure(code=error["code"], message=error["message"])}
-        )
+        return group.own.model_copy(update={"state": "running", "error": error})
 
     async def _report(self, group: SiteGroup) -> None:
         assert group.parent

@@ -101,9 +101,9 @@ class Gateway:
         at, hosts, done = self._holders.get(local, (0.0, [], set()))
         if time.monotonic() - at > HOLDERS_S:
             record = await self._client.group(local)
-            roots = [record["source"], *record["other_sources"]]
-            hosts = [*roots, *(name for name in record["receivers"] if name not in roots)]
-            done = {name for name, figures in record["receivers"].items() if figures["state"] == "done"}
+            roots = [record.source, *record.other_sources]
+            hosts = [*roots, *(name for name in record.receivers if name not in roots)]
+            done = {name for name, figures in record.receivers.items() if figures.state == "done"}
             while len(self._holders) > 1000:
                 self._holders.pop(next(iter(self._holders)))
             self._holders[local] = time.monotonic(), hosts, done

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
+from datacast.fabric_manager.api.reports import GroupFailure, ReceiverState
 from datacast.origins.ranges import AT_SITE, PIECES_MAX
 from datacast.services.sites_file import Name
 
@@ -29,9 +30,16 @@ class Failure(_Message):
     code: Annotated[str, Field(max_length=64)]
     message: Annotated[str, Field(max_length=8192)]
 
+    @classmethod
+    def of(cls, told: GroupFailure | None) -> Failure | None:
+        return None if told is None else cls(code=told.code, message=told.message)
+
+    def told(self) -> GroupFailure:
+        return GroupFailure(code=self.code, message=self.message)
+
 
 class HostFigures(_Message):
-    state: Annotated[str, Field(max_length=16)] = "waiting"
+    state: ReceiverState = "waiting"
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
     sha256_ok: bool | None = None
     error: Failure | None = None

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
+from datacast.controller.api.records import KnownSite
+from datacast.controller.responses import problems
 from datacast.services.problems import Problem
-from datacast.services.service import CERTIFICATE, PEER
+from datacast.services.service import CERTIFICATE, PEER, answer
 from datacast.services.sites_file import SiteError
 
 from .records import Progress, SiteGroup
@@ -26,14 +27,6 @@ SITE = "datacast.site"
 STREAMS_SITE, STREAMS_HOSTS = 64, 256
 """Objects' ranges on their way to one site, and to this site's hosts."""
 GroupId = Annotated[str, Path(pattern=r"^s-[0-9a-f]{16}$")]
-
-
-class KnownSite(BaseModel):
-    name: str
-    url: str | None = Field(description="of its controller; null: it comes to us")
-    there: bool = Field(description="it was heard of within the last minute")
-    heard_s: float | None = Field(description="seconds since it was last heard of")
-    problem: str = Field(description="why it could not be asked")
 
 
 class Streamed(StreamingResponse):
@@ -70,14 +63,14 @@ def admit(coordinator: Coordinator | None, scope: Any) -> str:
     return f"site {site}" if site else f"host {peer.names[0]}"
 
 
-def router(known: Coordinator | None, problems: Callable[..., dict[int | str, dict[str, Any]]]) -> APIRouter:
+def router(known: Coordinator | None) -> APIRouter:
     routes = APIRouter(tags=["sites"], default_response_class=JSONResponse)
     streams: dict[str, int] = {}
 
     @routes.get(
         "/sites", responses={200: {"model": list[KnownSite]}, **problems()}, summary="Sites that are known here"
     )
-    async def sites() -> JSONResponse:
+    async def sites() -> Response:
         now = time.monotonic()
         rows = [
             KnownSite(
@@ -86,7 +79,7 @@ def router(known: Coordinator | None, problems: Callable[..., dict[int | str, di
             )
             for peer in (known.peers.all.values() if known else ())
         ]  # fmt: skip
-        return JSONResponse([one.model_dump() for one in rows])
+        return answer(rows)
 
     if known is None:
         return routes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from datacast.controller.api.records import GroupRecord, GroupSummary, SitePart
 from datacast.core.lists import few
+from datacast.fabric_manager.api.records import Receiver
 
 from .records import Failure, Progress, SiteGroup
 
@@ -37,14 +38,14 @@ def wrong_digest(group: SiteGroup, told: Progress, own: str) -> Failure | None:
     return Failure(code="digest", message=text[:8192])
 
 
-def row(group: SiteGroup, own: str) -> dict[str, Any]:
-    """Without figures per receiver."""
-    told, spec = group.progress(), group.spec
-    states = [figures.state for figures in told.hosts.values()]
-    error = wrong_digest(group, told, own) or told.error
+def _common(group: SiteGroup, told: Progress, own: str) -> dict[str, Any]:
+    """Members that a GroupSummary and a GroupRecord both have."""
+    spec, error = group.spec, wrong_digest(group, told, own) or told.error
     return {
         "id": group.id,
         "state": told.state,
+        "epoch": 0,
+        "worker": None,
         "source": spec.source if group.parent is None else f"{group.path[0]}/…",
         "source_path": spec.source_path if group.parent is None else "",
         "other_sources": [],
@@ -58,43 +59,58 @@ def row(group: SiteGroup, own: str) -> dict[str, Any]:
         "size": group.size,
         "fraction": told.fraction,
         "rate_bps": told.rate_bps,
-        "error": error.model_dump() if error else None,
-        "receivers": len(states),
-        "receivers_done": states.count("done"),
-        "receivers_failed": states.count("failed"),
-        "trees": 0,
-        "sites": sorted([*([own] if group.local else []), *group.parts]),
+        "error": error.told() if error else None,
     }
 
 
-def shown(group: SiteGroup, own: str) -> dict[str, Any]:
+def row(group: SiteGroup, own: str) -> GroupSummary:
+    """Without figures per receiver."""
+    told = group.progress()
+    states = [figures.state for figures in told.hosts.values()]
+    return GroupSummary(
+        **_common(group, told, own),
+        receivers=len(states),
+        receivers_done=states.count("done"),
+        receivers_failed=states.count("failed"),
+        trees=0,
+        sites=sorted([*([own] if group.local else []), *group.parts]),
+    )
+
+
+def shown(group: SiteGroup, own: str) -> GroupRecord:
     told, spec = group.progress(), group.spec
     parts = {name: part.progress for name, part in group.parts.items()}
     if group.local or group.own.final:
         parts[own] = group.own
-    return {
-        **row(group, own),
-        "epoch": 0,
-        "worker": None,
-        "options": asdict(spec.options),
-        "sha256": spec.sha256,
-        "shards": spec.shards
+    return GroupRecord(
+        **_common(group, told, own),
+        options=spec.options,
+        sha256=spec.sha256,
+        shards=spec.shards
         | {f"{site}/{name}": texts for site, part in group.parts.items() for name, texts in part.shards.items()},
-        "weight": spec.weight,
-        "most_bps": spec.most_bps,
-        "deadline_s": None,
-        "receivers": {name: figures.model_dump(exclude_none=True) for name, figures in told.hosts.items()},
-        "trees": {},
-        "report": None,
-        "reactions": [],
-        "local": group.local,
-        "sites": {
-            name: {
-                "state": part.state,
-                "fraction": part.fraction,
-                "rate_bps": part.rate_bps,
-                "error": part.error.model_dump() if part.error else None,
-            }
+        weight=spec.weight,
+        most_bps=spec.most_bps,
+        deadline_s=None,
+        receivers={
+            name: Receiver(
+                state=figures.state,
+                fraction=figures.fraction,
+                sha256_ok=figures.sha256_ok,
+                error=figures.error.told() if figures.error else None,
+            )
+            for name, figures in told.hosts.items()
+        },
+        trees={},
+        report=None,
+        reactions=[],
+        local=group.local,
+        sites={
+            name: SitePart(
+                state=part.state,
+                fraction=part.fraction,
+                rate_bps=part.rate_bps,
+                error=part.error.told() if part.error else None,
+            )
             for name, part in parts.items()
         },
-    }
+    )

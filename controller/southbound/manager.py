@@ -10,14 +10,30 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from msgspec import structs
+
+from datacast.controller.api.records import (
+    Appliance,
+    Discovered,
+    End,
+    Note,
+    PortCounters,
+    PortDetail,
+    Program,
+    Rule,
+    Switch,
+    SwitchDetail,
+)
 from datacast.controller.southbound import lldp
 from datacast.controller.southbound.cables import Cables
 from datacast.controller.southbound.config import Southbound
 from datacast.controller.southbound.desired import Desired, desired
 from datacast.controller.southbound.errors import SwitchError
-from datacast.controller.southbound.state import Close, Effect, Log, Note, PortInfo, Report, Send, Session
+from datacast.controller.southbound.state import Close, Effect, Log, PortInfo, Report, Send, Session
+from datacast.controller.southbound.told import LinkReport, PortTold, Registration
 from datacast.core.constants import REPLICATE_PORTS
 
 log = logging.getLogger("datacast.controller.switches")
@@ -45,7 +61,7 @@ class Language(Protocol):
     def probe(self, number: int, data: bytes) -> tuple[list[Any], bool]:
         """Messages that send a frame out of a port, and whether the switch then says so (Manager.programmed)."""
 
-    def rules(self, wanted: Desired, session: Session) -> list[dict[str, Any]]:
+    def rules(self, wanted: Desired, session: Session) -> list[Rule]:
         """For people: what is installed, with counters."""
 
 
@@ -74,7 +90,7 @@ class Manager:
 
     def note(self, t_ns: int, level: str, code: str, switch: str, text: str) -> None:
         """Keep something for the operator and write it to the log."""
-        self.log.add(Note(t_ns, level, code, switch, text))
+        self.log.add(Note(t_ns=t_ns, level=level, code=code, switch=switch, text=text))
         log.log(getattr(logging, level.upper()), "%s%s", f"{switch}: " if switch else "", text)
 
     # ---- connections ----
@@ -86,7 +102,7 @@ class Manager:
         return [Close(connection, name, text)]
 
     def connected(self, now: float, t_ns: int, name: str, connection: object, ports: Iterable[PortInfo], *,
-                  peer: str = "", pipeline: Mapping[str, Any] | None = None) -> list[Effect]:
+                  peer: str = "", pipeline: Program | None = None) -> list[Effect]:
         """A switch is there. A second one under the same name is refused while the first one lives."""
         session = self.sessions[name]
         if session.connected and session.connection is not connection:
@@ -94,7 +110,7 @@ class Manager:
         session.connection, session.peer, session.connected_s = connection, peer, now
         session.connections += 1
         session.programmed_s, session.have, session.wanted = None, None, None
-        session.pipeline = dict(pipeline or {})
+        session.pipeline = pipeline or Program()
         session.ports = {p.number: p for p in ports}
         session.seen.clear()
         concerned = self.cables.touched(name)
@@ -185,8 +201,7 @@ class Manager:
                 session.problems.pop(f"cabling_{port}", None)
             self.note(t_ns, "warning", "link", name, f"port {port} is {'up' if up else 'down'}")
             if session.registered:
-                effects.append(Report({"type": "link", "node": name, "port": port, "up": up, "t_ns": t_ns,
-                                       "n": session.report}))
+                effects.append(Report(LinkReport(node=name, port=port, up=up, t_ns=t_ns, n=session.report)))
         self._check_ports(t_ns, session)
         if up and not was:
             self._next_lldp = self._next_probe = now
@@ -302,20 +317,15 @@ class Manager:
         return effects + self._program_those(concerned)
 
     # ---- the fabric manager ----
-    def _registration(self, session: Session) -> dict[str, Any]:
-        """docs/signalling.md. `proxy`: we speak for it, and when we go away the switch does not."""
-        message: dict[str, Any] = {
-            "type": "register", "node": session.config.name, "kind": "switch", "pid": os.getpid(),
-            "instance": self._instance, "proxy": True,
-            "cache": session.appliance_present or session.config.serves,
-            "ports": [{"port": p.port, "up": session.port_up(p.port)} for p in session.config.ports]}
-        if session.config.msd is not None:
-            message["msd"] = session.config.msd
-        if session.config.appliance is not None and session.config.appliance.control:
-            message["control"] = session.config.appliance.control
-        return message
+    def _registration(self, session: Session) -> Registration:
+        config = session.config
+        return Registration(
+            node=config.name, kind="switch", pid=os.getpid(), instance=self._instance, proxy=True,
+            cache=session.appliance_present or config.serves, msd=config.msd,
+            ports=[PortTold(p.port, session.port_up(p.port)) for p in config.ports],
+            control=(config.appliance.control or None) if config.appliance else None)
 
-    def registrations(self) -> list[dict[str, Any]]:
+    def registrations(self) -> list[Registration]:
         """What to tell a fabric manager that knows nothing yet."""
         return [self._registration(s) for s in self.sessions.values() if s.registered]
 
@@ -323,13 +333,13 @@ class Manager:
         return self.languages[session.config.kind]
 
     # ---- counters ----
-    def counted(self, name: str, *, ports: Mapping[int, Mapping[str, int]] | None = None,
+    def counted(self, name: str, *, ports: Mapping[int, PortCounters] | None = None,
                 rules: Mapping[Any, Mapping[str, int]] | None = None, drops: Mapping[str, int] | None = None,
                 node: Mapping[str, int] | None = None) -> None:
         """Counters as they were read. `node`: of the node in the switch's own pipeline."""
         session = self.sessions[name]
         if ports is not None:
-            session.port_counters = {n: dict(c) for n, c in ports.items()}
+            session.port_counters = dict(ports)
         if rules is not None:
             session.rule_counters = {k: dict(c) for k, c in rules.items()}
         if drops is not None:
@@ -338,51 +348,53 @@ class Manager:
             session.node_counters = dict(node)
 
     # ---- views ----
-    def summary(self, name: str) -> dict[str, Any]:
+    def summary(self, name: str) -> Switch:
         """One line of GET /switches. Raises SwitchError for an unknown name."""
         session = self._session(name)
         rules = self._language(session).rules(session.wanted, session) if session.wanted else []
         config = session.config
-        return {"name": name, "kind": config.kind,
-                "id": f"{config.openflow.dpid:016x}" if config.openflow else
-                      f"{config.p4runtime.address}#{config.p4runtime.device_id}" if config.p4runtime else "",
-                "connected": session.connected, "peer": session.peer, "connections": session.connections,
-                "programmed": session.programmed_s is not None,
-                "programmed_ms": None if session.programmed_s is None or session.connected_s is None else
-                round((session.programmed_s - session.connected_s) * 1000, 1),
-                "ports": len(config.ports), "ports_up": sum(session.port_up(p.port) for p in config.ports),
-                "rules": len(rules), "rules_bound": config.rules_bound, "msd": config.msd,
-                "appliance": None if config.appliance is None else
-                {"number": config.appliance.number, "present": session.appliance_present,
-                 "control": config.appliance.control},
-                "problems": sorted(session.problems.values())}
+        return Switch(
+            name=name, kind=config.kind,
+            id=f"{config.openflow.dpid:016x}" if config.openflow else
+               f"{config.p4runtime.address}#{config.p4runtime.device_id}" if config.p4runtime else "",
+            connected=session.connected, peer=session.peer, connections=session.connections,
+            programmed=session.programmed_s is not None,
+            programmed_ms=None if session.programmed_s is None or session.connected_s is None else
+            round((session.programmed_s - session.connected_s) * 1000, 1),
+            ports=len(config.ports), ports_up=sum(session.port_up(p.port) for p in config.ports),
+            rules=len(rules), rules_bound=config.rules_bound, msd=config.msd,
+            appliance=None if config.appliance is None else
+            Appliance(number=config.appliance.number, present=session.appliance_present,
+                      control=config.appliance.control),
+            problems=sorted(session.problems.values()))
 
-    def detail(self, name: str) -> dict[str, Any]:
+    def detail(self, name: str, stations: Mapping[str, int] = MappingProxyType({})) -> SwitchDetail:
         """GET /switches/{id}. Raises SwitchError for an unknown name."""
         session = self._session(name)
         wanted = session.wanted
         ports = []
         for p in session.config.ports:
             info, far = session.ports.get(p.number), session.seen.get(p.port)
-            ports.append({"port": p.port, "number": p.number, "name": info.name if info else None,
-                          "mac": info.mac if info else None, "up": session.port_up(p.port),
-                          "floods": wanted is not None and p.number in wanted.flood,
-                          "neighbour": None if p.neighbour is None else
-                          {"node": p.neighbour.node, "port": p.neighbour.port},
-                          "discovered": None if far is None else {"node": far[0], "port": far[1]},
-                          "counters": session.port_counters.get(p.number, {})})
-        return {**self.summary(name), "port_list": ports, "drops": session.drops, "node": session.node_counters,
-                "pipeline": session.pipeline,
-                "rule_list": self._language(session).rules(wanted, session) if wanted else []}
+            ports.append(PortDetail(
+                port=p.port, number=p.number, name=info.name if info else None,
+                mac=info.mac if info else None, up=session.port_up(p.port),
+                floods=wanted is not None and p.number in wanted.flood,
+                neighbour=None if p.neighbour is None else End(node=p.neighbour.node, port=p.neighbour.port),
+                discovered=None if far is None else End(node=far[0], port=far[1]),
+                counters=session.port_counters.get(p.number, PortCounters())))
+        return SwitchDetail(
+            **structs.asdict(self.summary(name)), port_list=ports, drops=session.drops, node=session.node_counters,
+            pipeline=session.pipeline, stations=dict(stations),
+            rule_list=self._language(session).rules(wanted, session) if wanted else [])
 
-    def discovered(self) -> list[dict[str, Any]]:
+    def discovered(self) -> list[Discovered]:
         """Links that discovery found, each once."""
         found = {tuple(sorted(((name, port), far[:2]))) for name, session in self.sessions.items()
                  for port, far in session.seen.items()}
-        return [{"u": a[0], "u_port": a[1], "v": b[0], "v_port": b[1]} for a, b in sorted(found)]
+        return [Discovered(u=a[0], u_port=a[1], v=b[0], v_port=b[1]) for a, b in sorted(found)]
 
-    def notes(self) -> list[dict[str, Any]]:
-        return [note.__dict__ for note in self.log.notes]
+    def notes(self) -> list[Note]:
+        return list(self.log.notes)
 
     def _session(self, name: str) -> Session:
         self.config.switch(name)

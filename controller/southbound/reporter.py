@@ -11,10 +11,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from datacast.controller.southbound.config import Tls
 from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.told import Heartbeat, Registration, ToFabricManager
 from datacast.services import framing
 from datacast.services.tls import Identity, TlsError, explain
 
@@ -40,14 +40,14 @@ class Reporter:
     SwitchError for certificates that cannot be used.
     """
 
-    def __init__(self, address: str, registrations: Callable[[], list[dict[str, Any]]],
+    def __init__(self, address: str, registrations: Callable[[], list[Registration]],
                  refused: Callable[[str, str], None], tls: Tls | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._address = (host.strip("[]"), int(port))
         self._registrations = registrations
         self._refused = refused
         self._context = client_context(tls) if tls else None
-        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[ToFabricManager] = queue.SimpleQueue()
         self._wake, self._waker = socket.socketpair()
         self._stopped = False
         self._last = ""
@@ -56,7 +56,7 @@ class Reporter:
     def start(self) -> None:
         self._thread.start()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: ToFabricManager) -> None:
         """Queue a message; what is queued while there is no connection is covered by the registrations then."""
         self._queue.put(message)
         self._poke()
@@ -110,7 +110,7 @@ class Reporter:
             if sock in ready:
                 self._hear(sock, decoder)
             if time.monotonic() >= beat:
-                sock.sendall(framing.encode({"type": "heartbeat"}))
+                sock.sendall(framing.encode(Heartbeat()))
                 beat = time.monotonic() + HEARTBEAT_S
 
     def _hear(self, sock: socket.socket, decoder: framing.Decoder) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
+from datacast.controller.api.records import Discovered, Note, PortCounters, Program, SwitchDetail
+from datacast.controller.api.records import Switches as Listing
 from datacast.controller.openflow import language as openflow
 from datacast.controller.openflow.messages import ReadPorts, ReadRules
 from datacast.controller.openflow.roles import Roles
@@ -27,6 +29,7 @@ from datacast.controller.southbound.manager import Manager
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
 from datacast.controller.southbound.state import Close, Effect, PortInfo, Report, Send
+from datacast.controller.southbound.told import Registration
 from datacast.core.wire import drop_name
 
 log = logging.getLogger("datacast.controller.switches")
@@ -174,7 +177,7 @@ class Switches:
         else:
             connection.close()
 
-    def _registrations(self) -> list[dict[str, Any]]:
+    def _registrations(self) -> list[Registration]:
         with self._lock:
             return self.manager.registrations()
 
@@ -218,7 +221,7 @@ class Switches:
             peer = "{}:{}".format(*connection.address)
             ports = self._waiting.pop(name).values()
             self._carry_out(self.manager.connected(time.monotonic(), time.time_ns(), name, connection, ports, peer=peer,
-                                                   pipeline={"openflow": "1.3", "tables": 2}))
+                                                   pipeline=Program(openflow="1.3", tables=2)))
 
     def openflow_demoted(self, dpid: int) -> None:
         """Another controller leads this switch: as if it were not connected here."""
@@ -254,7 +257,7 @@ class Switches:
                 self.manager.counted(name, rules=counters, drops=openflow.drops(wanted, counters) if wanted else None)
                 self._fresh(name, "rules")
 
-    def openflow_ports(self, dpid: int, counters: dict[int, dict[str, int]]) -> None:
+    def openflow_ports(self, dpid: int, counters: dict[int, PortCounters]) -> None:
         if name := self._named(dpid):
             with self._lock:
                 self.manager.counted(name, ports=counters)
@@ -285,7 +288,7 @@ class Switches:
             self.manager.refused(time.time_ns(), code, text, (self._named(dpid) if dpid is not None else None) or "")
 
     # ---- p4runtime.shim.Events ----
-    def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: dict[str, Any],
+    def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: Program,
                      have: Any, learned: list[Entry]) -> None:
         with self._lock:
             self._stations[name] = Stations(learned)
@@ -318,7 +321,7 @@ class Switches:
             if writes := self._stations[name].aged(address):
                 self._send(name, list(writes))
 
-    def p4_counters(self, name: str, ports: dict[int, dict[str, int]], rules: dict[Any, dict[str, int]],
+    def p4_counters(self, name: str, ports: dict[int, PortCounters], rules: dict[Any, dict[str, int]],
                     drops: dict[int, int], node: dict[int, int]) -> None:
         with self._lock:
             self.manager.counted(name, ports=ports, rules=rules, drops={drop_name(i): n for i, n in drops.items() if n},
@@ -348,25 +351,25 @@ class Switches:
             self._send(name, ask)
             self._counted.wait_for(lambda: all(self._generation[name][k] > before[k] for k in before), COUNTERS_S)
 
-    def listing(self) -> dict[str, Any]:
+    def listing(self) -> Listing:
         """GET /switches."""
         with self._lock:
-            return {"switches": [self.manager.summary(s.name) for s in self.config.switches],
-                    "discovered": self.manager.discovered(), "notes": self.manager.notes()}
+            return Listing(switches=[self.manager.summary(s.name) for s in self.config.switches],
+                           discovered=self.manager.discovered(), notes=self.manager.notes())
 
-    def switch(self, name: str) -> dict[str, Any]:
+    def switch(self, name: str) -> SwitchDetail:
         """GET /switches/{id}, with fresh counters. Raises SwitchError for an unknown name."""
         self.refresh(name)
         with self._lock:
             stations = self._stations.get(name)
-            return {**self.manager.detail(name), "stations": stations.view() if stations else {}}
+            return self.manager.detail(name, stations.view() if stations else {})
 
-    def discovered(self) -> list[dict[str, Any]]:
+    def discovered(self) -> list[Discovered]:
         """Links found by discovery, for GET /topology."""
         with self._lock:
             return self.manager.discovered()
 
-    def notes(self) -> list[dict[str, Any]]:
+    def notes(self) -> list[Note]:
         """What the operator should know, oldest first."""
         with self._lock:
             return self.manager.notes()

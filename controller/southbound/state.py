@@ -6,8 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from datacast.controller.api.records import Note, PortCounters, Program
 from datacast.controller.southbound.config import Switch
 from datacast.controller.southbound.desired import Desired
+from datacast.controller.southbound.told import ToFabricManager
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,11 @@ class Session:
     """The cache appliance has not answered for too long, or since its port came up."""
     registered: bool = False
     report: int = -1
-    port_counters: dict[int, dict[str, int]] = field(default_factory=dict)
+    port_counters: dict[int, PortCounters] = field(default_factory=dict)
     rule_counters: dict[Any, dict[str, int]] = field(default_factory=dict)
     drops: dict[str, int] = field(default_factory=dict)
     node_counters: dict[str, int] = field(default_factory=dict)
-    pipeline: dict[str, Any] = field(default_factory=dict)
+    pipeline: Program = field(default_factory=Program)
     problems: dict[str, str] = field(default_factory=dict)
     """Standing ones, by code."""
 
@@ -88,7 +90,7 @@ class Send:
 class Report:
     """Tell the fabric manager."""
 
-    message: dict[str, Any]
+    message: ToFabricManager
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,6 @@ class Close:
 
 
 Effect = Send | Report | Close
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something for the operator."""
-
-    t_ns: int
-    level: str
-    code: str
-    switch: str
-    text: str
 
 
 @dataclass

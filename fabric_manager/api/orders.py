@@ -9,8 +9,8 @@ import msgspec
 
 from datacast.services import framing
 
-from . import GroupSpec
 from .reports import Adopt, Reaction
+from .specs import GroupSpec
 
 
 class ToWorker(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type"):

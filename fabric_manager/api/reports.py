@@ -13,6 +13,7 @@ from msgspec import Meta
 from pydantic_core import core_schema
 
 from datacast.origins.ranges import PIECES_MAX
+from datacast.services.described import Described
 
 INT_MAX = (1 << 63) - 1
 Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
@@ -24,14 +25,14 @@ TreeState = Literal["running", "idle", "spent", "lost"]
 ReportState = Literal["starting", "running", "done", "partial", "failed", "cancelled"]
 
 
-class GroupFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class GroupFailure(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why a group or a receiver of it has failed; `code` for machines."""
 
     code: Annotated[str, Meta(max_length=64)]
     message: Annotated[str, Meta(max_length=8192)]
 
 
-class ReceiverFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class ReceiverFigures(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """How a receiver is doing; `finish_s` from the source's first data packet."""
 
     state: ReceiverState = "waiting"
@@ -49,6 +50,7 @@ class ReceiverFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_
     groups with more than 64 receivers it is told of the 64 that are furthest behind."""
     blocks_ok: Count = 0
     bad_blocks: Count = 0
+    """That came with a wrong digest, and were asked for again."""
     duplicates: Count = 0
     retransmissions: Count = 0
     interests: Count = 0
@@ -58,7 +60,7 @@ class ReceiverFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_
     """What its agent says of each tree; told when the group has ended."""
 
 
-class TreeFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class TreeFigures(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A tree of a group: its arcs, and what the source sends over it."""
 
     state: TreeState = "idle"
@@ -74,8 +76,11 @@ class TreeFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Bits that go the other way for each bit of data."""
     rate_bps: Count = 0
     bucket_bps: Count = 0
+    """At which its source gives out tokens now."""
     pieces: Count = 0
+    """Of the file, that were given to it."""
     seq: Count = 0
+    """How far its source is."""
     new_packets: Count = 0
     dup_packets: Count = 0
     interests: Count = 0
@@ -97,7 +102,7 @@ class Adopt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     first_ns: int | None = None
 
 
-class Reaction(msgspec.Struct, kw_only=True, gc=False):
+class Reaction(Described, msgspec.Struct, kw_only=True, gc=False):
     """What a master did about links or cache appliances that failed or came back, or about other receivers. Trees are
     told by id, times are Unix nanoseconds."""
 
@@ -120,6 +125,7 @@ class Reaction(msgspec.Struct, kw_only=True, gc=False):
     lost: list[int] = []
     """Trees that have no links of their own any more."""
     revived: list[int] = []
+    """Trees that have some again."""
     unnamed: list[int] = []
     """Trees that are new, and have no id yet: places in the plan."""
     cut_off: list[str] = []
@@ -133,19 +139,19 @@ class Reaction(msgspec.Struct, kw_only=True, gc=False):
     """By member: routes over which nothing had come yet."""
 
 
-class TreesInShort(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class TreesInShort(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     count: int
     depth: int
     links: list[int]
 
 
-class Planned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Planned(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     planned_bps: int
     bound_bps: int
     """What its own links could bring it."""
 
 
-class GroupReport(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class GroupReport(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a group has come to. `start_s` counts from the request to the source's first data packet (None: that was
     another master's), `finish_s` from that to the last receiver that is done."""
 
@@ -159,16 +165,21 @@ class GroupReport(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
     duplicate_ratio: float
     size: int | None
     takeovers: int
+    """How often a tree that was done took over from a slower one."""
     reactions: list[Reaction]
     trees: TreesInShort
     new_packets: Count
     dup_packets: Count
     # As far as it was planned:
     payload: int | None = None
+    """Bytes of a data packet."""
     labels: int | None = None
+    """Deepest stack of a data frame."""
     mtu: int | None = None
     plain_branches: list[str] | None = None
+    """Switches without a cache where trees branch."""
     per_block: int | None = None
+    """Packets of a block."""
     rates: dict[str, Planned] | None = None
     """By receiver, where each has its own."""
     transport: list[dict[str, int | str]] | None = None
@@ -221,3 +232,7 @@ class ReportAnswer(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
     state: str = ""
     code: str = ""
     error: str = ""
+
+
+class ReportAnswers(msgspec.Struct, frozen=True):
+    answers: list[ReportAnswer]

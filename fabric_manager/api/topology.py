@@ -6,8 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from datacast.services import framing
+from datacast.services.described import Described
 
 from .orders import Hello, Ping
 
@@ -15,7 +17,11 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-class NodeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+Attributes = dict[str, Any]
+"""What a topology's builder or file says beside what is known here: JSON of any form."""
+
+
+class NodeState(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How a node is."""
 
     name: str
@@ -24,6 +30,7 @@ class NodeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     alive: bool
     registered: bool
     addr: str | None = None
+    """Where its agent takes signalling."""
     pid: int | None = None
     msd: int | None = None
     """The deepest label stack that it can pop from; None: any."""
@@ -31,8 +38,10 @@ class NodeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Of a switch: an appliance is attached; None: nobody has said."""
     control: str | None = None
     dest_roots: list[str] = []
+    """Folders in which its agent receives files."""
     removed: bool = False
     drained: str | None = None
+    """Why no tree uses this switch; None: they may."""
 
 
 class NodeChange(NodeState, frozen=True, kw_only=True, tag_field="type", tag="node"):
@@ -52,18 +61,55 @@ class LinkChange(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field=
     """When who saw it says that it was."""
 
 
+class PortState(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A data port, as its node told."""
+
+    port: int
+    ifname: str | None = None
+    mtu: int | None = None
+    reason: str | None = None
+    """Why it is down: carrier, silent (no hello comes), unheard (ours do not arrive there)."""
+    carried: int | None = None
+    """How long a frame came whole from the neighbour lately; None: its hellos do not tell."""
+
+
+class Counted(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a node has counted since it began, by its last heartbeat."""
+
+    forwarded: int = 0
+    interests: int = 0
+    hits: int = 0
+    """Interests that its cache answered."""
+    trees: int = 0
+    bytes: int = 0
+    """In its cache now."""
+    drop: dict[str, int] = {}
+    """Frames by reason."""
+
+
 class TopologyNode(NodeState, frozen=True, kw_only=True):
     version: str | None = None
     """Of its program."""
-    ports: list[dict[str, Any]] = []
+    ports: list[PortState] = []
     disks: list[tuple[int, int]] = []
+    """Bytes free and in all, of each of dest_roots."""
     clock_ms: float | None = None
+    """How far its clock is behind the fabric manager's."""
     certificate_until: float | None = None
-    counted: dict[str, Any] | None = None
-    attributes: dict[str, Any] = {}
+    """When it ends, in seconds since 1970."""
+    counted: Counted | None = None
+    attributes: Attributes = {}
 
 
-class TopologyLink(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class Defaults(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Of links that say nothing else."""
+
+    rate_bps: int | None
+    mtu: int
+    queue_packets: int
+
+
+class TopologyLink(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     u: str
     v: str
     u_port: int
@@ -75,11 +121,12 @@ class TopologyLink(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
     """By the node that sends, where they differ."""
 
 
-class Wiring(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Wiring(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     version: int
+    """One more with each change."""
     spec: str | None
-    defaults: dict[str, Any]
-    attributes: dict[str, Any]
+    defaults: Defaults
+    attributes: Attributes
     nodes: list[TopologyNode]
 
 
@@ -88,7 +135,7 @@ class Topology(Wiring, frozen=True, kw_only=True, tag_field="type", tag="topolog
     links: list[TopologyLink]
 
 
-class CarriedTree(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class CarriedTree(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A group's tree on a link, and which way it goes."""
 
     parent: str = msgspec.field(name="from")
@@ -124,7 +171,7 @@ def graph_of(topology: Topology) -> nx.Graph:
     import networkx as nx
 
     graph = nx.Graph(**topology.attributes)
-    graph.graph["defaults"] = topology.defaults
+    graph.graph["defaults"] = structs.asdict(topology.defaults)
     for node in topology.nodes:
         own = {**node.attributes, "kind": sys.intern(node.kind), "forwards": node.forwards}
         graph.add_node(sys.intern(node.name), **own)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from made_records import topology
+
 from datacast.cli.doctor_site import site_checks
 from datacast.services.authority import Authority, Identity
 from datacast.services.problems import Problem
@@ -18,7 +20,7 @@ class Controller:
     def topology(self):
         if not self.fabric["links"]:
             raise Problem(503, "unreachable", "no fabric manager", remedy="start it")
-        return self.fabric
+        return topology(**self.fabric)
 
 
 def found(controller, folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+import made_records
 from rich.console import Console
 
 from datacast.cli import top
@@ -19,15 +20,17 @@ class Fabric:
 
     def topology(self):
         nodes = [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host", "registered": False}]
-        return {"spec": "pair", "nodes": nodes, "links": [{"u": "a", "v": "b", "up": False}]}
+        return made_records.topology(spec="pair", nodes=nodes, links=[{"u": "a", "v": "b", "up": False}])
 
     def groups(self):
-        return self.all
+        return [made_records.summary(**group) for group in self.all]
 
     def group(self, name):
         self.asked.append(name)
         receivers = {"b": {"fraction": 0.25}, "c": {"fraction": 0.75}}
-        return {"id": name, "source": "a", "fraction": 0.5, "rate_bps": 8e6, "receivers": receivers, "trees": {"1": {}}}
+        return made_records.group(
+            id=name, source="a", fraction=0.5, rate_bps=8_000_000, receivers=receivers, trees={"1": {}}
+        )
 
 
 def shown(fabric):

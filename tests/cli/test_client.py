@@ -14,10 +14,10 @@ import typer
 from commands import command
 from small import run, star, until
 
-from datacast.cli.arguments import parse_receivers
-from datacast.cli.shards import parse_holds, parse_shards
+from datacast.cli.arguments import with_receivers
+from datacast.cli.shards import with_holds, with_shards
 from datacast.controller.app import make_app
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.service import HttpServer, listen
 from lab import lab
 
@@ -303,9 +303,9 @@ def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itself(tmp_
 
 
 def test_receivers() -> None:
-    assert parse_receivers(["02,10", " 21 "]) == {"receivers": ["02", "10", "21"]}
-    assert parse_receivers(["all"]) == {"receivers": "all"}
-    assert parse_receivers(["@rack"]) == {"receiver_set": "rack"}
+    assert with_receivers(GroupSpec(), ["02,10", " 21 "]) == GroupSpec(receivers=["02", "10", "21"])
+    assert with_receivers(GroupSpec(), ["all"]) == GroupSpec(receivers="all")
+    assert with_receivers(GroupSpec(), ["@rack"]) == GroupSpec(receiver_set="rack")
 
 
 def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch) -> None:
@@ -323,25 +323,24 @@ def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch
 
 
 def test_what_sources_have_is_ranges_or_what_a_group_left() -> None:
-    assert parse_holds([], []) == {}
-    assert parse_holds(["h1=0-9,20-", "h2=1/2", "h1=50-60"], ["h3=g-1"]) == {
-        "holds": {"h1": ["0-9", "20-", "50-60"], "h2": ["1/2"]},
-        "unfinished": {"h3": "g-1"},
-    }
+    assert with_holds(GroupSpec(), [], []) == GroupSpec()
+    assert with_holds(GroupSpec(), ["h1=0-9,20-", "h2=1/2", "h1=50-60"], ["h3=g-1"]) == GroupSpec(
+        holds={"h1": ["0-9", "20-", "50-60"], "h2": ["1/2"]}, unfinished={"h3": "g-1"}
+    )
     for odd in ("h1", "=g-1", "h1="):
         with pytest.raises(typer.BadParameter, match="HOST=GROUP"):
-            parse_holds([], [odd])
+            with_holds(GroupSpec(), [], [odd])
         with pytest.raises(typer.BadParameter, match="HOST=FIRST-LAST"):
-            parse_holds([odd], [])
+            with_holds(GroupSpec(), [odd], [])
     with pytest.raises(typer.BadParameter, match="name it once"):
-        parse_holds([], ["h1=g-1", "h1=g-2"])
+        with_holds(GroupSpec(), [], ["h1=g-1", "h1=g-2"])
 
 
 def test_shards_are_hosts_with_ranges() -> None:
-    assert parse_shards(True, []) == {"scatter": True} and parse_shards(False, []) == {}
-    assert parse_shards(False, ["h1=0-9,20-", "h2=1/2", "h1=50-60"]) == {
-        "shards": {"h1": ["0-9", "20-", "50-60"], "h2": ["1/2"]}
-    }
+    assert with_shards(GroupSpec(), True, []) == GroupSpec(scatter=True)
+    assert with_shards(GroupSpec(), False, ["h1=0-9,20-", "h2=1/2", "h1=50-60"]) == GroupSpec(
+        shards={"h1": ["0-9", "20-", "50-60"], "h2": ["1/2"]}
+    )
     for odd in ("h1", "=0-9", "h1="):
         with pytest.raises(typer.BadParameter, match="HOST="):
-            parse_shards(False, [odd])
+            with_shards(GroupSpec(), False, [odd])

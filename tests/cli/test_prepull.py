@@ -7,11 +7,15 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+import made_records
 import pytest
 from typer.testing import CliRunner
 
 from datacast.cli import origin, prepull
 from datacast.cli.main import build, report
+from datacast.controller.api.records import GroupRecord
+from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.specs import given
 from datacast.origins.parts import Named, OriginError, Part
 
 DIGEST = "5" * 64
@@ -34,19 +38,16 @@ class Answers:
     def __init__(self, error: dict[str, str] | None, *groups: dict[str, dict[str, Any]]) -> None:
         self.error, self.groups, self.asked = error, list(groups), list[dict[str, Any]]()
 
-    def create_group(self, spec: dict[str, Any]) -> dict[str, Any]:
-        self.asked.append(spec)
-        return {
-            "id": f"g-{len(self.asked)}",
-            "state": "done",
-            "receivers": self.groups.pop(0),
-            "report": None,
-            "error": self.error,
-            "source": "h0",
-            "source_path": spec["url"],
-            "size": 63,
-            "trees": [],
-        }
+    def create_group(self, spec: GroupSpec) -> GroupRecord:
+        self.asked.append(given(spec))
+        return made_records.group(
+            id=f"g-{len(self.asked)}",
+            state="done",
+            receivers=self.groups.pop(0),
+            error=self.error,
+            source_path=spec.url,
+            size=63,
+        )
 
 
 Groups = tuple[dict[str, dict[str, Any]], ...]
@@ -98,8 +99,8 @@ def test_who_lacks_it_fetches_when_the_fetchers_had_it(run: Run, lacking: list[s
     groups = (first, dict.fromkeys(lacking, DONE))
     code, out, asked = run("--to", "@rack", "--fetchers", "h1,h2", groups=groups)
     assert code == 0 and asked[0]["receiver_set"] == "rack" and asked[0]["fetchers"] == ["h1", "h2"]
-    assert asked[1]["receivers"] == lacking and asked[1]["receiver_set"] is None
-    assert asked[1]["fetchers"] == ([name for name in ("h1", "h2") if name in lacking] or None)
+    assert asked[1]["receivers"] == lacking and "receiver_set" not in asked[1]
+    assert asked[1].get("fetchers") == ([name for name in ("h1", "h2") if name in lacking] or None)
     had = ", ".join(name for name in first if name not in lacking)
     assert f"had it already: {had}" in out
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from made_records import group, summary, topology
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -20,6 +22,8 @@ from datacast.cli.following import ROWS_MAX, follow
 from datacast.cli.main import build
 from datacast.cli.output import PIPE_COLUMNS, output
 from datacast.cli.showing import show_group
+from datacast.controller.api.records import Event, GroupRecord, KnownSite
+from datacast.fabric_manager.api.records import GroupChange
 from datacast.services.problems import Problem
 
 GROUP: dict[str, Any] = {
@@ -32,18 +36,27 @@ GROUP: dict[str, Any] = {
     "error": {"code": "receivers_failed", "message": "1 of 2 receivers failed: h2: [disk] full"},
     "receivers": {
         "h1": {"state": "done", "fraction": 1, "rate_bps": 0, "finish_s": 2.5, "sha256_ok": True, "retransmissions": 7},
-        "h2": {"state": "failed", "fraction": 0.25, "rate_bps": 2e6, "error": {"message": "[disk] full [/srv]"}},
+        "h2": {
+            "state": "failed", "fraction": 0.25, "rate_bps": 2_000_000,
+            "error": {"code": "disk", "message": "[disk] full [/srv]"},
+        },
     },
-    "sites": {"oak": {"state": "failed", "fraction": 0.5, "rate_bps": 1e6, "error": {"message": "cut off"}}},
+    "sites": {
+        "oak": {
+            "state": "failed", "fraction": 0.5, "rate_bps": 1_000_000, "error": {"code": "cut", "message": "cut off"},
+        }
+    },
     "trees": {
         "4": {
-            "state": "up", "depth": 2, "links": 5, "rate_bps": 5e7, "new_packets": 11, "dup_packets": 12,
+            "state": "running", "depth": 2, "links": 5, "rate_bps": 50_000_000, "new_packets": 11, "dup_packets": 12,
             "retransmissions": 13,
         }
     },
     "report": {
         "start_s": 0.0131, "finish_s": 2.5, "ideal_s": 2.0, "finish_over_ideal": 1.25, "duplicate_ratio": 0.013,
         "plain_branches": ["s1", "s2"], "reactions": [{"appliances": [["s3", True], ["s4", False]]}],
+        "start_ms": {}, "size": 3 << 30, "takeovers": 0, "trees": {"count": 1, "depth": 2, "links": [5]},
+        "new_packets": 11, "dup_packets": 12,
     },
 }  # fmt: skip
 
@@ -52,7 +65,7 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    show_group(GROUP)
+    show_group(group(**GROUP))
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == (
         "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
@@ -66,37 +79,48 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
         "the cache appliance of s4 went away: the source sends more",
     ]
     assert "h1 done 100% - 2.50 s ok 7" in lines
-    assert "h2 failed 25% 2.0 Mbit/s - - - [disk] full [/srv]" in lines
+    assert "h2 failed 25% 2.0 Mbit/s - - 0 [disk] full [/srv]" in lines
     assert "oak failed 50% 1.0 Mbit/s cut off" in lines
-    assert "4 up 2 5 50.0 Mbit/s 11 12 13" in lines
+    assert "4 running 2 5 50.0 Mbit/s 11 12 13" in lines
 
 
 def test_an_error_of_the_whole_group_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     error = {"code": "origin_denied", "message": "nobody can fetch https://o.test/x: refused (h1,h2)"}
     rows = {name: {"state": "failed", "fraction": 0, "error": error} for name in ("h1", "h2")}
-    show_group(GROUP | {"source_path": "https://o.test/x", "error": error, "receivers": rows, "state": "failed"})
+    show_group(
+        group(**GROUP | {"source_path": "https://o.test/x", "error": error, "receivers": rows, "state": "failed"})
+    )
     out = capsys.readouterr().out
     assert out.count("refused") == 1 and "resume" not in out
     assert out.startswith("g-1: failed, https://o.test/x (3.0 GiB)")
+
+
+NODE = {"version": 2, "name": "s1", "kind": "switch", "forwards": True, "registered": True}
 
 
 @pytest.mark.parametrize(
     ("event", "text"),
     [
         (
-            {"type": "group", "id": "g-1", "state": "running", "fraction": 0.5, "rate_bps": 3e6},
+            msgspec.to_builtins(summary(id="g-1", fraction=0.5, rate_bps=3_000_000)) | {"type": "group"},
             "group g-1 running 50%, 3.0",
         ),
-        ({"type": "link", "u": "a", "v": "b", "up": False}, "link a - b down"),
-        ({"type": "node", "name": "s1", "alive": True}, "node s1 alive"),
-        ({"type": "node", "name": "s1", "alive": False}, "node s1 gone"),
-        ({"type": "groups", "groups": [1, 2]}, "2 groups"),
-        ({"type": "topology", "spec": "bcube:4,1", "links": [{"up": True}, {"up": False}]}, "bcube:4,1, 1 links down"),
-        ({"type": "unheard of", "n": 1}, '{"type": "unheard of", "n": 1}'),
+        ({"type": "link", "version": 2, "u": "a", "v": "b", "up": False}, "link a - b down"),
+        ({"type": "node", **NODE, "alive": True}, "node s1 alive"),
+        ({"type": "node", **NODE, "alive": False}, "node s1 gone"),
+        ({"type": "groups", "event": "1", "groups": [msgspec.to_builtins(summary(id="g-1"))] * 2}, "2 groups"),
+        (
+            msgspec.to_builtins(
+                topology(spec="bcube:4,1", links=[{"u": "a", "v": "b", "up": up} for up in (True, False)])
+            )
+            | {"type": "topology"},
+            "bcube:4,1, 1 links down",
+        ),
     ],
 )
 def test_an_event_is_one_line(event: dict[str, Any], text: str) -> None:
-    assert text in told(event) and "\n" not in told(event)
+    read: Any = msgspec.convert(event, Event)
+    assert text in told(read) and "\n" not in told(read)
 
 
 class Slow:
@@ -105,14 +129,15 @@ class Slow:
     def __init__(self, receivers: int) -> None:
         self.looks, self.names = 0, [f"h{i}" for i in range(receivers)]
 
-    def at(self, step: int) -> dict[str, Any]:
-        part = {"state": "done" if step == 3 else "running", "fraction": step / 3, "rate_bps": 1e6 * step}
-        return {"id": "g-1", "state": "done" if step == 3 else "running", "receivers": dict.fromkeys(self.names, part)}
+    def at(self, step: int, **more: Any) -> GroupRecord:
+        state = "done" if step == 3 else "running"
+        part = {"state": state, "fraction": step / 3, "rate_bps": 1_000_000 * step}
+        return group(id="g-1", state=state, receivers=dict.fromkeys(self.names, part), **more)
 
-    def events(self, group: str, pings: bool = False) -> Iterator[dict[str, Any]]:
-        yield {"type": "group", "state": "done"}
+    def events(self, group: str, pings: bool = False) -> Iterator[Event]:
+        yield msgspec.convert(msgspec.to_builtins(summary(id="g-1", state="done")) | {"type": "group"}, GroupChange)
 
-    def group(self, group: str) -> dict[str, Any]:
+    def group(self, group: str) -> GroupRecord:
         self.looks += 1
         if self.looks == 2:
             raise Problem(503, "away", "the controller is away")
@@ -125,8 +150,8 @@ def test_many_receivers_are_followed_in_as_many_rows_as_fit_and_one_for_the_othe
     screen = Console(file=io.StringIO(), force_terminal=True, width=100, height=60)
     monkeypatch.setattr("rich.console.Console", lambda **_: screen)
     slow = Slow(ROWS_MAX + 6)
-    group = follow(slow, slow.at(0), quiet=False, pause=lambda _: None)  # type: ignore[arg-type]
-    assert group["state"] == "done" and slow.looks == 4
+    ended = follow(slow, slow.at(0), quiet=False, pause=lambda _: None)  # type: ignore[arg-type]
+    assert ended.state == "done" and slow.looks == 4
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "h0" in shown and f"h{ROWS_MAX - 1}" in shown and f"h{ROWS_MAX} " not in shown
     assert "6 more" in shown and "66.7 %" in shown and "2.0 Mbit/s" in shown
@@ -134,9 +159,9 @@ def test_many_receivers_are_followed_in_as_many_rows_as_fit_and_one_for_the_othe
 
 def test_what_a_group_waits_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     class Waits(Slow):
-        def at(self, step: int) -> dict[str, Any]:
+        def at(self, step: int, **more: Any) -> GroupRecord:
             why = {"code": "site_away", "message": "site syd [10.0.0.9] has not taken the order yet: it is away"}
-            return super().at(step) | {"error": why if 0 < step < 3 else None}
+            return super().at(step, error=why if 0 < step < 3 else None)
 
     for quiet in (True, False):
         slow = Waits(1)
@@ -147,7 +172,7 @@ def test_what_a_group_waits_for_is_said_once(capsys: pytest.CaptureFixture[str])
 
 def test_a_controller_that_refuses_is_not_waited_for() -> None:
     class Gone(Slow):
-        def group(self, group: str) -> dict[str, Any]:
+        def group(self, group: str) -> GroupRecord:
             raise Problem(404, "no_group", "there is no group g-1")
 
     gone = Gone(1)
@@ -183,10 +208,10 @@ def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def listed(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Problem, *words: str) -> tuple[int, str]:
     class Known:
-        def sites(self) -> list[dict[str, Any]]:
+        def sites(self) -> list[KnownSite]:
             if isinstance(rows, Problem):
                 raise rows
-            return rows
+            return msgspec.convert(rows, list[KnownSite])
 
     @contextmanager
     def connected(*_: object) -> Iterator[Known]:
@@ -199,9 +224,15 @@ def listed(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Problem
 
 def test_other_sites_and_what_is_wrong_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        {"name": "sfo", "url": "https://h:1", "there": True, "problem": None},
-        {"name": "oak", "url": None, "there": False, "problem": None},
-        {"name": "syd", "url": "https://h:2", "there": False, "problem": "its certificate has run out"},
+        {"name": "sfo", "url": "https://h:1", "there": True, "heard_s": 1.0, "problem": ""},
+        {"name": "oak", "url": None, "there": False, "heard_s": None, "problem": ""},
+        {
+            "name": "syd",
+            "url": "https://h:2",
+            "there": False,
+            "heard_s": None,
+            "problem": "its certificate has run out",
+        },
     ]
     code, out = listed(monkeypatch, rows)
     assert code == 0 and [line.split() for line in out.splitlines()] == [

@@ -15,7 +15,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from services_kit.plain import PlainClient
+
+from datacast.fabric_manager.api import FINAL_STATES
 
 from .agents import Agent, Message, Role
 from .cluster import Cluster, installed
@@ -144,7 +146,7 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     Fetcher.wrong = wrong if what == "refuse" else {}
     await asyncio.sleep(1.0)
     spec = {"url": "https://origin/object", "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
-    async with FabricManagerClient(cluster.urls) as client:
+    async with PlainClient(cluster.urls) as client:
         began = cluster.loop.now
         group = (await client.create_group(spec, by="people", key="fetch"))["id"]
         await asyncio.sleep(HARM_AT_S)

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import networkx as nx
+from services_kit.plain import PlainClient
 
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.api import FINAL_STATES
 
 from .cluster import Cluster, installed
 from .network import Network
@@ -50,7 +51,7 @@ async def _group(cluster: Cluster, number: int) -> Figures:
     cluster.sizes["/srv/f"] = SIZE
     spec = {"source": names[0], "source_path": "/srv/f", "receivers": names[1 :: max(1, len(names) // RECEIVERS)]}
     await asyncio.sleep(1.0)  # all are registered
-    async with FabricManagerClient(cluster.urls) as client:
+    async with PlainClient(cluster.urls) as client:
         group = (await client.create_group(spec, by="figures", key="figures"))["id"]
         while (await client.group(group))["state"] != "running":
             await asyncio.sleep(0.02)

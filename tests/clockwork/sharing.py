@@ -16,7 +16,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from services_kit.plain import PlainClient
+
+from datacast.fabric_manager.api import FINAL_STATES
 from datacast.simulation.fluid import flow_of, fluid
 
 from .cluster import Cluster, installed
@@ -50,7 +52,7 @@ async def _groups(cluster: Cluster, count: int, seed: int) -> tuple[int, list[di
     cluster.sizes["/srv/f"] = SIZE
     await asyncio.sleep(1.0)  # all are registered
     began = time.time_ns()
-    async with FabricManagerClient(cluster.urls) as client:
+    async with PlainClient(cluster.urls) as client:
         groups = []
         for number in range(count):
             source, *receivers = draw.sample(names, 1 + RECEIVERS)

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from services_kit import made_records
 
 from datacast.controller.sites.agents import Bytes, What
 from datacast.controller.sites.exchanges import Exchanges
@@ -30,6 +31,7 @@ from datacast.controller.sites.patience import Patience
 from datacast.controller.sites.peers import CONNECT_S, CONNECTIONS, HEAD_S, HELD_WAIT_S, OPEN
 from datacast.controller.sites.records import Held, Mark, Part, Progress, SiteGroup
 from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.records import GroupRecord
 from datacast.origins.exchange import packed
 from datacast.origins.ranges import piece_bytes
 from datacast.services.sites_file import SiteError
@@ -279,8 +281,8 @@ class Site:
             return packed(np.zeros(len(self.got), bool))
         return packed(self.told[0][1])
 
-    async def group(self, local: str) -> dict[str, Any]:
-        return {"source": "h0", "other_sources": [], "receivers": {"h0": {"state": "running"}}}
+    async def group(self, local: str) -> GroupRecord:
+        return made_records.group(id=local, receivers={"h0": {"state": "running"}})
 
     async def addresses(self) -> dict[str, str]:
         return {"h0": "h0"}

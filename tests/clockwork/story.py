@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from services_kit.plain import PlainClient
+
+from datacast.fabric_manager.api import FINAL_STATES
 from datacast.fabric_manager.groups import TREE_IDS_PER_GROUP
 from datacast.fabric_manager.keys import RESERVE, TREE_IDS
 from datacast.services.problems import Problem
@@ -94,7 +96,7 @@ class Story:
         later = rng.uniform(0.05, 3.0)
         await asyncio.sleep(at)
         key = f"key-{number}"
-        async with FabricManagerClient(self.cluster.urls, timeout=rng.choice([1.0, 5.0])) as client:
+        async with PlainClient(self.cluster.urls, timeout=rng.choice([1.0, 5.0])) as client:
             group = (await self._until(lambda: client.create_group(spec, by="people", key=key)))["id"]
             watch.acknowledged[key] = group
             self.say("group", group, size, source, *receivers, deed)
@@ -314,7 +316,7 @@ class Story:
         self.touched.add(group)
 
         async def cancel() -> None:
-            async with FabricManagerClient(cluster.urls, timeout=5.0) as client:
+            async with PlainClient(cluster.urls, timeout=5.0) as client:
                 await self._try(lambda: client.cancel_group(group))
 
         asked = cluster.loop.launch(self.people, cancel())

@@ -215,7 +215,7 @@ class Watch:
                     used[tuple(arc)] += rates.get(tree, 0.0)
         for (u, v), bps in used.items():
             data = groups.fabric.graph.edges[u, v]
-            carries = data.get("rate_bps") or groups.fabric.defaults["rate_bps"]
+            carries = data.get("rate_bps") or groups.fabric.defaults.rate_bps
             if bps > OVER * carries:
                 self.say(f"shares of {u}-{v} add up to {bps / 1e6:.2f} of {carries / 1e6:.2f} Mbit/s")
 

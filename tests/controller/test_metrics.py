@@ -7,32 +7,36 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from datacast.controller.metrics import HOSTS_MAX, FabricMetrics, RequestMetrics, render
+from datacast.controller.metrics import HOSTS_MAX, Fabric, FabricMetrics, RequestMetrics, render
+from datacast.fabric_manager.api.records import Disk, FabricHealth, Host
 from datacast.fabric_manager.totals import Totals
 
 MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
 NAME = re.compile(r"\bdatacast_[a-z_]+")
-HEALTH = {
-    "hosts": 3, "agents": 2, "switches": 1, "switches_registered": 1, "links_down": 0,
-    "reports": {"register": 3, "heartbeat": 70},
-}  # fmt: skip
+HEALTH = FabricHealth(
+    topology="star", version=1, hosts=3, agents=2, switches=1, switches_registered=1, links_down=0, workers=[],
+    streams=0, reports={"register": 3, "heartbeat": 70},
+)  # fmt: skip
 
 
-def host(name: str) -> dict[str, Any]:
-    return {"name": name, "clock_ms": 1500.0, "disks": [{"path": "/r", "free_bytes": 7, "size_bytes": 9}]}
+def host(name: str) -> Host:
+    disks = [Disk(path="/r", free_bytes=7, size_bytes=9)]
+    return Host(
+        name=name, registered=True, alive=True, cordoned=None, most_bps=None, groups=[], version=None, clock_ms=1500.0,
+        disks=disks,
+    )  # fmt: skip
 
 
 def scrape(hosts: int = 2) -> str:
     own = RequestMetrics()
     own.requests.labels("/groups", "GET", 200).inc()
     own.seconds.labels("/groups").observe(0.01)
-    return render(own, FabricMetrics(HEALTH, Totals().to_json([]), [host(f"h{i}") for i in range(hosts)])).decode()
+    return render(own, FabricMetrics(Fabric(HEALTH, Totals().told([]), [host(f"h{i}") for i in range(hosts)]))).decode()
 
 
 def test_the_dashboard_and_the_alerts_name_nothing_that_is_not_there() -> None:

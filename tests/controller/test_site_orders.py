@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import made_records
 import pytest
 
 from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.records import Order, Progress, SiteGroup
 from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.records import GroupRecord
 from datacast.services.sites_file import SiteError
 
 ID = "s-0123456789abcdef"
@@ -34,12 +36,12 @@ class Peers:
 
 class Client:
     def __init__(self) -> None:
-        self.made: list[dict] = []
+        self.made: list[GroupSpec] = []
         self.kept: dict[str, str] = {}
 
-    async def create_group(self, spec: dict, by: str, key: str) -> dict:
+    async def create_group(self, spec: GroupSpec, by: str, key: str) -> GroupRecord:
         self.made.append(spec)
-        return {"id": "g-1"}
+        return made_records.group(id="g-1")
 
     async def put_site_group(self, group: str, text: str) -> None:
         self.kept[group] = text

@@ -8,9 +8,9 @@ from dataclasses import replace
 import msgspec
 from small import star
 
-from datacast.controller.shapes import Link
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.reports import Progress, TreeFigures
+from datacast.fabric_manager.api.topology import LoadedTopology
 from datacast.fabric_manager.carried import Carried
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record
@@ -29,10 +29,10 @@ def test_links_tell_each_tree_and_its_direction_until_its_group_ends() -> None:
         """As the controller reads it, by host."""
         answer = json.loads(msgspec.json.encode(carried.topology(fabric.snapshot())))
         assert "type" not in answer and "event" not in answer and answer["version"] == fabric.version
-        links = [Link.model_validate(link) for link in answer["links"]]
+        links = msgspec.convert(answer, LoadedTopology).links
         return {
             next(name for name in (link.u, link.v) if name != switch): [
-                carries.model_dump(by_alias=True) for carries in link.carries
+                msgspec.to_builtins(carries) for carries in link.carries
             ]
             for link in links
         }

@@ -9,11 +9,11 @@ import pytest
 
 from datacast.core.trees import TreeError
 from datacast.fabric_manager.api import GroupOptions, GroupSpec
+from datacast.fabric_manager.api.records import Cut, Gap, Plan
 from datacast.fabric_manager.divider import Divider
-from datacast.fabric_manager.dry_run import DryRun, NarrowestCut, dry_run
+from datacast.fabric_manager.dry_run import dry_run
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.told import Registration
-from datacast.planners import Gap
 from datacast.services.problems import Problem
 
 MBIT = 10**6
@@ -35,7 +35,7 @@ def fabric(edges: list[tuple[str, str, int]], hosts: int) -> Fabric:
     return made
 
 
-def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> DryRun:
+def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> Plan:
     spec = GroupSpec(source=source, source_path="/f", receivers=receivers, options=GroupOptions(**options))
     return dry_run(it, {}, Divider(it, lambda group, message: None), spec, 10**6)
 
@@ -50,8 +50,8 @@ def combination() -> Fabric:
 def test_a_plan_at_its_bounds_has_no_gap_and_names_the_cut() -> None:
     it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT), ("s0", "h2", 10 * MBIT)], 3)
     found = planned(it, "h0", ["h1", "h2"])
-    assert found.bound_bps == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found.gap == Gap(0.0, None)
-    assert found.cut == NarrowestCut("h2", 10 * MBIT, [("s0", "h2")])
+    assert found.bound_bps == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found.gap == Gap(part=0.0, receiver=None)
+    assert found.cut == Cut(receiver="h2", bps=10 * MBIT, arcs=[("s0", "h2")])
 
 
 def test_one_rate_for_all_is_held_against_the_least_bound() -> None:

@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 from small import bcube41, star
 
-from datacast.fabric_manager.api.topology import LinkChange, graph_of, update_node
+from datacast.fabric_manager.api.topology import Counted, LinkChange, PortState, graph_of, update_node
 from datacast.fabric_manager.fabric import Fabric, Tunnel
 from datacast.fabric_manager.told import FabricError, Heartbeat, Registration, away_ms
 
@@ -257,13 +257,11 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     node = next(node for node in fabric.snapshot().nodes if node.name == "00")
     assert (node.version, node.clock_ms, node.disks) == ("9", 2.5, [(5, 9)])
     assert node.ports == [
-        {"port": 0, "ifname": "eth1", "mtu": 9000, "reason": None, "carried": 9000},
-        {"port": 1, "ifname": None, "mtu": None, "reason": "silent", "carried": None},
+        PortState(port=0, ifname="eth1", mtu=9000, carried=9000),
+        PortState(port=1, reason="silent"),
     ]
     assert node.certificate_until == 1e9
-    assert node.counted == {
-        "forwarded": 0, "interests": 4, "hits": 3, "trees": 0, "bytes": 0, "drop": {"no_room": 2},
-    }  # fmt: skip
+    assert node.counted == Counted(interests=4, hits=3, drop={"no_room": 2})
     assert fabric.nodes["01"].counted is None, "a process speaks for its own nodes"
     fabric.heartbeat(["00"], Heartbeat.read({"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, ["00"]), 0)
     assert node.clock_ms == 2.5 and fabric.nodes["00"].disks == []

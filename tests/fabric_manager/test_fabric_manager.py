@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import simulated
 from commands import command
+from plain import PlainClient
 from small import bcube41, run, star, until
 
-from datacast.fabric_manager.api import FabricManagerClient
 from datacast.fabric_manager.api.reports import Progress
 from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
@@ -277,7 +277,7 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
         world = World([400.0])
         world.sizes["/f"] = 60_000_000
         manager, addresses = await start_process(tmp_path, topology, lease_s=4.0)
-        client = FabricManagerClient(addresses["http"])
+        client = PlainClient(addresses["http"])
         second = None
         try:
             await world.add(["h0", "h1", "h2"], addresses["signalling"])
@@ -399,7 +399,7 @@ def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
         process, addresses = await start_process(
             tmp_path, topology, {"signalling": "127.0.0.1:0", "http": f"unix:{socket_path}"}
         )
-        async with FabricManagerClient(addresses["http"]) as client:
+        async with PlainClient(addresses["http"]) as client:
 
             async def workers():
                 return [worker["pid"] for worker in (await client.health())["workers"]]
@@ -447,7 +447,7 @@ def test_an_address_in_use_is_named() -> None:
 
 def test_nobody_there() -> None:
     async def scenario():
-        async with FabricManagerClient("http://127.0.0.1:9") as client:
+        async with PlainClient("http://127.0.0.1:9") as client:
             with pytest.raises(Unreachable, match=r"no fabric manager at http://127\.0\.0\.1:9"):
                 await client.health()
 

@@ -7,10 +7,11 @@ import time
 from collections import Counter
 
 import pytest
+from plain import PlainClient
 from simulated import run
 from small import bcube41, star, until
 
-from datacast.fabric_manager.api import FabricManagerClient, orders
+from datacast.fabric_manager.api import orders
 from datacast.master.requests import CLOSE, Close
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
@@ -25,7 +26,7 @@ def test_a_malformed_report_is_refused_and_harms_nobody() -> None:
             group = await it.start("h0", ["h1", "h2"], 20_000_000)
             await it.running(group)
             record = it.manager.groups.get(group["id"])
-            async with FabricManagerClient(it.manager.url) as client:
+            async with PlainClient(it.manager.url) as client:
                 client.lease = record.lease
                 base = {"group": group["id"], "epoch": 1, "state": "running"}
                 bad = [

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import simulated
 from fake_agents import World
+from plain import PlainClient
 from small import run, star, until
 
 from datacast.fabric_manager import main
@@ -52,7 +53,7 @@ def test_a_follower_sends_to_the_leader_and_a_client_of_both_gets_there(tmp_path
         async with two(str(tmp_path / "d")) as (leader, other, _):
             async with httpx.AsyncClient() as http:
                 answer = await http.get(f"{other.url}/groups?state=done")
-            async with FabricManagerClient(f"{other.url},{leader.url}") as client:
+            async with PlainClient(f"{other.url},{leader.url}") as client:
                 groups = await client.groups()
                 asked = client.url
             return answer, groups, asked, leader.url
@@ -75,7 +76,7 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
             view = View(both)
             worker = Worker(both, view, "w")
             tasks = [asyncio.create_task(view.follow()), asyncio.create_task(worker.run(1))]
-            async with FabricManagerClient(f"{leader.url},{other.url}") as client:
+            async with PlainClient(f"{leader.url},{other.url}") as client:
                 group = await client.create_group({"source": "h0", "receivers": ["h1", "h2"], "source_path": "/f"})
                 await until(lambda: len(world.sent_pieces.get(group["id"], ())) > 50, "data flows")
                 master = worker.groups[group["id"]].group
@@ -127,7 +128,7 @@ def test_a_leader_that_is_told_to_end_leads_on_until_another_follows(
         await led.wait()
         told.set()
         if comes:
-            async with FabricManagerClient(leader.url) as client:
+            async with PlainClient(leader.url) as client:
                 assert await client.groups() == []
                 assert not serving.done()
             other = manager(str(tmp_path / "d"))

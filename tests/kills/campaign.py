@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
+from services_kit.plain import PlainClient
 
-from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient
+from datacast.fabric_manager.api import FINAL_STATES
 from datacast.lab.errors import LabError
 from datacast.services.problems import Problem
 
@@ -89,7 +91,7 @@ class Campaign:
         path.write_bytes(content)
         path.chmod(0o644)
         self.path, self.digest = path, hashlib.sha256(content).hexdigest()
-        self.client = FabricManagerClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
+        self.client = PlainClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
         self._groups: dict[str, dict[str, Any]] = {}
 
     def fault(self, text: str) -> None:
@@ -251,7 +253,7 @@ class Campaign:
     # ---- kills ----
     async def _one(self, number: int, kind: str) -> None:
         self.health = {
-            url: FabricManagerClient(url, 0.5, self.lab.credentials.security("controller/main"))
+            url: PlainClient(url, 0.5, self.lab.credentials.security("controller/main"))
             for url in self.lab.fabric_urls
         }
         try:
@@ -356,7 +358,7 @@ class Campaign:
     async def _history(self) -> dict[str, list[dict[str, Any]]]:
         """Every version of every group's record that was ever written: etcd keeps them."""
         from datacast.fabric_manager.keys import GROUPS
-        from datacast.fabric_manager.record import load, to_json
+        from datacast.fabric_manager.record import load, told
         from datacast.services.store.etcd import EtcdStore
 
         store = EtcdStore(
@@ -368,7 +370,7 @@ class Campaign:
             async with asyncio.timeout(30):
                 async for change in store.watch(GROUPS, since=1):
                     if change.value is not None:
-                        versions.setdefault(change.key, []).append(to_json(load(change.value)))
+                        versions.setdefault(change.key, []).append(msgspec.to_builtins(told(load(change.value), {})))
                     if last.get(change.key) == change.revision:
                         del last[change.key]
                     if not last:

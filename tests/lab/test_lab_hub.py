@@ -15,6 +15,7 @@ from hub import REPO, Hub
 from registry import Registry, certificate, sha256
 
 from datacast.cli.origin import parse_origin
+from datacast.fabric_manager.api.specs import given
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
@@ -29,7 +30,7 @@ def test_a_hubs_file_reaches_all_and_another_one_nobody(tmp_path, monkeypatch) -
     ):
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         it.allow({"prefix": hub.url + "/"})
-        spec = {**parse_origin(f"hf://{REPO}/{NAME}", [], "2", None), "receivers": HOSTS}
+        spec = {**given(parse_origin(f"hf://{REPO}/{NAME}", [], "2", None)), "receivers": HOSTS}
         group = it.group({**spec, "dest_path": "one"})
         assert group["state"] == "done", group
         assert all((it.lab.host_folder(name) / "one").read_bytes() == data for name in HOSTS)
@@ -48,7 +49,7 @@ def test_a_whole_repository_is_one_group(tmp_path, monkeypatch) -> None:
     ):
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         it.allow({"prefix": hub.url + "/"})
-        spec = {**parse_origin(f"hf://{REPO}", [], "3", None), "receivers": HOSTS}
+        spec = {**given(parse_origin(f"hf://{REPO}", [], "3", None)), "receivers": HOSTS}
         group = it.group(spec)
         assert group["state"] == "done", group
         for name in HOSTS:
@@ -73,7 +74,7 @@ def test_an_image_arrives_as_a_layout_that_others_read(tmp_path, monkeypatch) ->
             layers = [os.urandom(2 << 20), os.urandom(100_000)]
             digest = registry.push("team/app", "v1", layers)
             it.allow({"prefix": registry.url + "/", "ca": str(tls[0])})
-            spec = {**parse_origin(f"oci://{address}:5000/team/app:v1", [], "2", None), "receivers": HOSTS}
+            spec = {**given(parse_origin(f"oci://{address}:5000/team/app:v1", [], "2", None)), "receivers": HOSTS}
             group = it.group(spec)
         assert group["state"] == "done", group
         for name in HOSTS:

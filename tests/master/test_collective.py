@@ -8,6 +8,7 @@ from simulated import run
 from small import star
 
 from datacast.cli.origin import parse_origin
+from datacast.fabric_manager.api import GroupSpec
 from datacast.master.collective import Collective
 from datacast.master.schedule import Scheduler
 from datacast.origins.dealing import Dealing
@@ -132,10 +133,10 @@ def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> N
 
 
 def test_the_command_tells_a_url_from_a_file() -> None:
-    assert parse_origin("/x", ["a,b"], None, None) == {"source": "a", "other_sources": ["b"], "source_path": "/x"}
-    assert parse_origin("s3://b/k", [], "3", "mob") == {"url": "s3://b/k", "fetchers": 3, "origin_policy": "mob"}
-    assert parse_origin("https://h/x", [], "a,b", None) == {"url": "https://h/x", "fetchers": ["a", "b"]}
-    assert parse_origin("https://h/x", [], "all", None)["fetchers"] == "all"
+    assert parse_origin("/x", ["a,b"], None, None) == GroupSpec(source="a", other_sources=["b"], source_path="/x")
+    assert parse_origin("s3://b/k", [], "3", "mob") == GroupSpec(url="s3://b/k", fetchers=3, origin_policy="mob")
+    assert parse_origin("https://h/x", [], "a,b", None) == GroupSpec(url="https://h/x", fetchers=["a", "b"])
+    assert parse_origin("https://h/x", [], "all", None).fetchers == "all"
     for bad in (("https://h/x", ["a"], None, None), ("/x", ["a"], "3", None), ("/x", [], None, None)):
         with pytest.raises(typer.BadParameter):
             parse_origin(*bad)

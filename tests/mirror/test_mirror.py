@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import made_records
 import pytest
 from starlette.testclient import TestClient
 
 from datacast.cli.prepull import oci_name
+from datacast.controller.api.records import GroupRecord, GroupSummary
+from datacast.fabric_manager.api import GroupSpec
 from datacast.mirror.app import make_app
 from datacast.mirror.main import main
 from datacast.mirror.ondemand import AGAIN_S, AT_ONCE, OnDemand, Wish
@@ -91,29 +94,29 @@ class Controller:
     """Groups by their Idempotency-Key, as the controller makes them; `brings`: what comes of one."""
 
     def __init__(self, brings: Any) -> None:
-        self.brings, self.keys, self.specs, self._lock = brings, list[str](), list[dict[str, Any]](), threading.Lock()
+        self.brings, self.keys, self.specs, self._lock = brings, list[str](), list[GroupSpec](), threading.Lock()
 
     def __enter__(self) -> Controller:
         return self
 
     def __exit__(self, *exc: object) -> None: ...
 
-    def request(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+    def groups(self, label: str) -> list[GroupSummary]:
         return []
 
-    def create_group(self, spec: dict[str, Any], key: str) -> dict[str, Any]:
+    def create_group(self, spec: GroupSpec, key: str) -> GroupRecord:
         with self._lock:
             self.specs.append(spec)
             self.keys.append(key)
-        return {"id": "g-1", **self.brings(spec)}
+        return made_records.group(id="g-1", state=self.brings(spec))
 
-    def group(self, group: str) -> dict[str, Any]:
-        return {"id": group, "state": "failed", "error": {"message": "it ended"}}
+    def group(self, group: str) -> GroupRecord:
+        return made_records.group(id=group, state="failed", error={"code": "ended", "message": "it ended"})
 
 
 def wait_for(store: Store, controller: Controller, *asked: tuple[str, str, str]) -> list[Path | None]:
     async def all_at_once() -> list[Path | None]:
-        wish = Wish({"receivers": "all"}, frozenset({"r:1", "docker.io"}), "mirror")
+        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1", "docker.io"}), "mirror")
         it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
         return list(await asyncio.gather(*(it.fetch(*one) for one in asked)))
 
@@ -123,29 +126,39 @@ def wait_for(store: Store, controller: Controller, *asked: tuple[str, str, str])
 def test_a_layer_that_is_not_here_is_ordered_once(store: Store) -> None:
     digest, name = "sha256:" + 64 * "4", 64 * "4"
 
-    def brings(spec: dict[str, Any]) -> dict[str, Any]:
+    def brings(spec: GroupSpec) -> str:
         (store.folder / "blobs" / name).write_bytes(b"here")
-        return {"state": "running"}
+        return "running"
 
     controller = Controller(brings)
     found = wait_for(store, controller, *[("docker.io", "library/debian", digest)] * 3)
     assert found == [store.folder / "blobs" / name] * 3 and len(controller.keys) == 1
     [spec] = controller.specs
-    assert spec["url"] == f"https://registry-1.docker.io/v2/library/debian/blobs/{digest}"
-    assert spec["dest_path"] == f"mirror/blobs/{name}" and spec["sha256"] == name
+    assert spec.url == f"https://registry-1.docker.io/v2/library/debian/blobs/{digest}"
+    assert spec.dest_path == f"mirror/blobs/{name}" and spec.sha256 == name
+
+
+def test_a_layer_that_goes_again_before_it_is_looked_for_is_the_registrys(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = iter([store.folder / "blobs" / "it"])
+    monkeypatch.setattr(store, "find", lambda digest: next(there, None))
+    controller = Controller(lambda spec: "running")
+    assert wait_for(store, controller, ("r:1", "x", "sha256:" + 64 * "6")) == [None]
+    assert controller.keys == [] and "it had come: it is not here" in caplog.text
 
 
 def test_what_fails_or_may_not_be_asked_for_is_the_registrys(store: Store) -> None:
-    def refuses(spec: dict[str, Any]) -> dict[str, Any]:
+    def refuses(spec: GroupSpec) -> str:
         raise Problem(422, "too_few", "two receivers at least")
 
     digest, controller = "sha256:" + 64 * "5", Controller(refuses)
     assert wait_for(store, controller, ("r:1", "x", digest)) == [None] and len(controller.keys) == 1
     assert wait_for(store, controller, ("evil.example", "x", digest)) == [None] and len(controller.keys) == 1
-    ends = Controller(lambda spec: {"state": "failed"})
+    ends = Controller(lambda spec: "failed")
 
     async def twice() -> None:
-        it = OnDemand(lambda: ends, store, Wish({}, frozenset({"r:1"}), "mirror"))  # type: ignore[arg-type, return-value]
+        it = OnDemand(lambda: ends, store, Wish(GroupSpec(), frozenset({"r:1"}), "mirror"))  # type: ignore[arg-type, return-value]
         assert await it.fetch("r:1", "x", digest) is None and await it.fetch("r:1", "x", digest) is None
 
     asyncio.run(twice())
@@ -194,15 +207,15 @@ def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Sto
     digest, asked = "sha256:" + 64 * "7", []
 
     class Running(Controller):
-        def request(self, *_: Any, **more: Any) -> list[dict[str, Any]]:
-            assert more["params"]["label"] == f"datacast.blob={digest}"
-            return [{"id": "g-0", "state": "failed"}, {"id": "g-1", "state": "running"}]
+        def groups(self, label: str) -> list[GroupSummary]:
+            assert label == f"datacast.blob={digest}"
+            return [made_records.summary(id="g-0", state="failed"), made_records.summary(id="g-1", state="running")]
 
-        def group(self, group: str) -> dict[str, Any]:
+        def group(self, group: str) -> GroupRecord:
             asked.append(group)
             if len(asked) == 2:
                 (store.folder / "blobs" / (64 * "7")).write_bytes(b"here")
-            return {"id": group, "state": "running"}
+            return made_records.group(id=group, state="running")
 
     controller = Running(None)
     assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / (64 * "7")]
@@ -213,11 +226,11 @@ def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(s
     digest, name = "sha256:" + 64 * "9", 64 * "9"
 
     class Ended(Controller):
-        def request(self, *asked: Any, **more: Any) -> Any:
+        def groups(self, label: str) -> list[GroupSummary]:
             (store.folder / "blobs" / name).write_bytes(b"here")
-            return [{"id": "g-1", "state": "done"}]
+            return [made_records.summary(id="g-1", state="done")]
 
-    controller = Ended(lambda spec: {"state": "running"})
+    controller = Ended(lambda spec: "running")
     assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
     assert controller.keys == []
 
@@ -225,14 +238,14 @@ def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(s
 def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
     free = threading.Event()
 
-    def brings(spec: dict[str, Any]) -> dict[str, Any]:
+    def brings(spec: GroupSpec) -> str:
         assert free.wait(60)
-        return {"state": "failed"}
+        return "failed"
 
     controller = Controller(brings)
 
     async def many() -> list[Path | None]:
-        wish = Wish({"receivers": "all"}, frozenset({"r:1"}), "mirror")
+        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
         it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
         waits = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
         await asyncio.sleep(0)

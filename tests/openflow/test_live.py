@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from authority import Authority
 
+from datacast.controller.api.records import Discovered
 from datacast.controller.openflow import rules
 from datacast.controller.openflow.roles import LEASE, LEASE_TABLE
 from datacast.controller.openflow.shim import OpenFlowServer
@@ -225,7 +226,7 @@ def test_the_fabric_manager_is_known_by_its_certificate(tmp_path: Path) -> None:
         one.start()
         try:
             WireSwitch(one.openflow_address, 1, ports=5)
-            wait_for("programming", lambda one=one: one.switch("s0")["programmed"])
+            wait_for("programming", lambda one=one: one.switch("s0").programmed)
             if welcome:
                 wait_for("the registration", lambda manager=manager: manager.of("register"))
             else:
@@ -244,20 +245,20 @@ def test_a_connection_that_could_not_be_trusted_is_refused_at_once(more: dict[st
 
 
 def test_a_switch_that_is_none_of_ours_is_named_to_who_asks_for_it(service: Switches) -> None:
-    one = next(route for route in router(service, {}, {}).routes if route.path == "/switches/{switch}")
+    one = next(route for route in router(service).routes if route.path == "/switches/{switch}")
     with pytest.raises(Problem, match="no switch 's99' is configured") as refused:
         asyncio.run(one.endpoint("s99"))
     assert (refused.value.status, refused.value.code) == (404, "unknown_switch")
 
 
 def codes(service: Switches) -> list[str]:
-    return [note["code"] for note in service.notes()]
+    return [note.code for note in service.notes()]
 
 
 def test_eight_switches_are_programmed_and_reported(service: Switches, manager: FabricManager) -> None:
     """The switches of BCube(4,1)."""
     switches = [WireSwitch(service.openflow_address, i + 1, ports=5) for i in range(8)]
-    wait_for("programming", lambda: all(s["programmed"] for s in service.listing()["switches"]))
+    wait_for("programming", lambda: all(s.programmed for s in service.listing().switches))
     assert all(len(s.cookies) <= 4 * 4 + 16 for s in switches)
     wait_for("the registrations", lambda: {m["node"] for m in manager.of("register")} == {f"s{i}" for i in range(8)})
     assert all(m["msd"] == 3 and m["cache"] and m["proxy"] for m in manager.of("register"))
@@ -282,7 +283,7 @@ def test_what_ports_do_while_another_controller_leads_is_known_to_the_next(
     wait_for("a look for leases", lambda: switch.looks)
     switch.port_status(2, down=True)
     wait_for("another look", lambda seen=switch.looks: switch.looks > seen + 1)
-    assert not service.switch("s0")["connected"] and not manager.of("register")
+    assert not service.switch("s0").connected and not manager.of("register")
     switch.cookies.discard(another)
     wait_for("the registration", lambda: manager.of("register"))
     ports = {port["port"]: port["up"] for port in manager.of("register")[0]["ports"]}
@@ -302,24 +303,24 @@ def test_after_the_fabric_manager_was_away_it_is_told_everything(service: Switch
 def test_a_switch_that_comes_back_at_once_is_no_second_one(service: Switches) -> None:
     switch = WireSwitch(service.openflow_address, 1, ports=5)
     for count in (2, 3, 4):
-        wait_for("programming", lambda: service.listing()["switches"][0]["programmed"])
+        wait_for("programming", lambda: service.listing().switches[0].programmed)
         switch.close()
-        wait_for("the loss", lambda: not service.listing()["switches"][0]["connected"])
+        wait_for("the loss", lambda: not service.listing().switches[0].connected)
         switch = WireSwitch(service.openflow_address, 1, ports=5)
-        wait_for("the connection", lambda: service.listing()["switches"][0]["connected"])
-        assert service.listing()["switches"][0]["connections"] == count
-    assert "claimed_twice" not in {note["code"] for note in service.notes()}
+        wait_for("the connection", lambda: service.listing().switches[0].connected)
+        assert service.listing().switches[0].connections == count
+    assert "claimed_twice" not in {note.code for note in service.notes()}
 
 
 def test_a_switch_that_comes_back_keeps_its_rules(service: Switches, manager: FabricManager) -> None:
     first = WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     cookies = set(first.cookies)
     stale, lost = rules.COOKIE << 32 | 99, sorted(cookies)[3]
     first.close()
-    wait_for("the loss", lambda: not service.switch("s0")["connected"])
+    wait_for("the loss", lambda: not service.switch("s0").connected)
     again = WireSwitch(service.openflow_address, 1, ports=5, cookies=(cookies - {lost}) | {stale, 0x55})
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     assert again.mods == 2 and again.cookies == cookies | {0x55}
 
 
@@ -327,12 +328,12 @@ def test_a_restarted_controller_sends_no_rule(manager: FabricManager) -> None:
     one = Switches(parse(config(1, manager)))
     one.start()
     first = WireSwitch(one.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: one.switch("s0")["programmed"])
+    wait_for("programming", lambda: one.switch("s0").programmed)
     one.stop()
     two = Switches(parse(config(1, manager)))
     two.start()
     again = WireSwitch(two.openflow_address, 1, ports=5, cookies=set(first.cookies))
-    wait_for("programming", lambda: two.switch("s0")["programmed"])
+    wait_for("programming", lambda: two.switch("s0").programmed)
     assert again.mods == 0
     two.stop()
 
@@ -340,23 +341,23 @@ def test_a_restarted_controller_sends_no_rule(manager: FabricManager) -> None:
 def test_a_switch_of_another_version_is_turned_away_and_told(service: Switches) -> None:
     old = WireSwitch(service.openflow_address, 1, version=1)
     assert old.closed.wait(60) and old.errors
-    note = wait_for("the note", lambda: [n for n in service.notes() if n["code"] == "wrong_version"])[0]
-    assert "OpenFlow13" in note["text"]
+    note = wait_for("the note", lambda: [n for n in service.notes() if n.code == "wrong_version"])[0]
+    assert "OpenFlow13" in note.text
 
 
 def test_an_unknown_switch_is_turned_away_and_named(service: Switches) -> None:
     stranger = WireSwitch(service.openflow_address, 0x4242)
     assert stranger.closed.wait(60)
-    note = wait_for("the note", lambda: [n for n in service.notes() if n["code"] == "unknown_dpid"])[0]
-    assert "0000000000004242" in note["text"]
+    note = wait_for("the note", lambda: [n for n in service.notes() if n.code == "unknown_dpid"])[0]
+    assert "0000000000004242" in note.text
 
 
 def test_a_datapath_id_claimed_twice(service: Switches) -> None:
     first = WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     second = WireSwitch(service.openflow_address, 1, ports=5)
     assert second.closed.wait(60) and not first.closed.is_set()
-    assert "claimed_twice" in codes(service) and service.switch("s0")["connected"]
+    assert "claimed_twice" in codes(service) and service.switch("s0").connected
 
 
 def test_what_is_no_switch_at_all(service: Switches) -> None:
@@ -368,14 +369,14 @@ def test_what_is_no_switch_at_all(service: Switches) -> None:
             while sock.recv(4096):
                 pass
     WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
 
 
 def test_a_switch_that_takes_nothing_holds_up_neither_the_others_nor_rest(
     service: Switches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     stuck, real, goes_on, stands = threading.Event(), OpenFlowServer.send, threading.Event(), threading.Event()
 
     def send(connection: Any, message: Any) -> None:
@@ -390,11 +391,11 @@ def test_a_switch_that_takes_nothing_holds_up_neither_the_others_nor_rest(
     try:
         assert stuck.wait(60), "a probe is due every 0.4 s"
         other = WireSwitch(service.openflow_address, 2, ports=5)
-        wait_for("programming", lambda: service.listing()["switches"][1]["programmed"])
-        assert service.listing()["switches"][0]["connected"] and service.discovered() == []
+        wait_for("programming", lambda: service.listing().switches[1].programmed)
+        assert service.listing().switches[0].connected and service.discovered() == []
         assert not goes_on.is_set() and stands.is_set(), "neither waited for the one that stands still"
         other.port_status(1, down=True)
-        wait_for("the port", lambda: service.listing()["switches"][1]["ports_up"] == 3)
+        wait_for("the port", lambda: service.listing().switches[1].ports_up == 3)
     finally:
         goes_on.set()
 
@@ -403,7 +404,7 @@ def test_a_switch_that_takes_nothing_for_too_long_is_closed_and_begins_anew(
     service: Switches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     goes_on = threading.Event()
     with monkeypatch.context() as patch:
         patch.setattr(OpenFlowServer, "send", staticmethod(lambda connection, message: goes_on.wait(30)))
@@ -412,24 +413,24 @@ def test_a_switch_that_takes_nothing_for_too_long_is_closed_and_begins_anew(
         assert first.closed.wait(60) and "wedged" in codes(service)
     goes_on.set()
     WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
-    assert service.switch("s0")["problems"] == []
+    wait_for("programming", lambda: service.switch("s0").programmed)
+    assert service.switch("s0").problems == []
 
 
 def test_discovery_frames_cross_a_real_connection(service: Switches) -> None:
     from datacast.controller.southbound import lldp
 
     a, b = (WireSwitch(service.openflow_address, n, ports=5) for n in (1, 2))
-    wait_for("programming", lambda: all(service.switch(f"s{i}")["programmed"] for i in (0, 1)))
+    wait_for("programming", lambda: all(service.switch(f"s{i}").programmed for i in (0, 1)))
     b.packet_in(3, lldp.encode("s0", 1, "02:00:00:00:00:02", service.manager._key, time.monotonic()))
-    wait_for("the link", lambda: service.discovered() == [{"u": "s0", "u_port": 1, "v": "s1", "v_port": 2}])
+    wait_for("the link", lambda: service.discovered() == [Discovered(u="s0", u_port=1, v="s1", v_port=2)])
     assert not a.closed.is_set()
 
 
 def test_counters_of_a_switch(service: Switches) -> None:
     WireSwitch(service.openflow_address, 1, ports=5)
-    wait_for("programming", lambda: service.switch("s0")["programmed"])
+    wait_for("programming", lambda: service.switch("s0").programmed)
     detail = service.switch("s0")
-    assert all(rule["packets"] == 5 and rule["bytes"] == 500 for rule in detail["rule_list"])
-    refusing = sum(rule["purpose"] == "drop label" for rule in detail["rule_list"])
-    assert refusing == 2 and detail["drops"]["label"] == 5 * refusing and len(detail["port_list"]) == 4
+    assert all(rule.packets == 5 and rule.bytes == 500 for rule in detail.rule_list)
+    refusing = sum(rule.purpose == "drop label" for rule in detail.rule_list)
+    assert refusing == 2 and detail.drops["label"] == 5 * refusing and len(detail.port_list) == 4

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from fake_switch import FakeSwitch
 from scapy.layers.l2 import ARP, Ether
 
+from datacast.controller.api.records import Discovered, End, SwitchDetail
 from datacast.controller.openflow import rules
 from datacast.controller.openflow.language import OpenFlowLanguage
 from datacast.controller.openflow.messages import Barrier, FlowAdd, PacketOut, ReadRules
@@ -23,7 +25,6 @@ from datacast.controller.southbound.manager import (
     PROBES_MISSED,
     Manager,
 )
-from datacast.controller.southbound.shapes import Discovered, SwitchDetail
 from datacast.controller.southbound.state import Close, PortInfo, Report, Send
 
 T = 1_700_000_000_000_000_000
@@ -82,7 +83,7 @@ class World:
                 elif isinstance(effect.message, Barrier):
                     self.do(self.manager.programmed(self.now, self.t_ns, effect.switch))
             elif isinstance(effect, Report):
-                self.reports.append(effect.message)
+                self.reports.append(msgspec.to_builtins(effect.message))
             elif isinstance(effect, Close):
                 self.closed.append(effect.connection)
         return effects
@@ -148,11 +149,10 @@ def test_a_switch_that_connects_is_asked_programmed_and_reported(world: World) -
     assert report["proxy"] is True and report["cache"] is True and report["msd"] == 3
     assert report["control"] == "/run/s0.sock"
     assert report["ports"] == [{"port": p, "up": True} for p in range(3)]
-    assert world.manager.summary("s0")["programmed"] and world.manager.summary("s0")["rules"] <= 4 * 3 + 16
-    told = SwitchDetail.model_validate(world.manager.detail("s0"), strict=True)  # as the API describes it
-    assert told.port_list and told.rule_list and set(world.manager.detail("s0")) <= set(SwitchDetail.model_fields)
-    for link in world.manager.discovered():
-        Discovered.model_validate(link, strict=True)
+    assert world.manager.summary("s0").programmed and world.manager.summary("s0").rules <= 4 * 3 + 16
+    detail = world.manager.detail("s0")
+    assert detail.port_list and detail.rule_list
+    assert msgspec.json.decode(msgspec.json.encode(detail), type=SwitchDetail) == detail, "it is of its form"
 
 
 def test_a_switch_that_reconnects_gets_what_it_lost_and_nothing_else(world: World) -> None:
@@ -181,8 +181,8 @@ def test_a_lost_connection_changes_no_link(world: World) -> None:
     token = world.connect("s0")
     world.reports.clear()
     world.do(world.manager.disconnected(world.t_ns, "s0", token))
-    assert world.reports == [] and not world.manager.summary("s0")["connected"]
-    assert [r["node"] for r in world.manager.registrations()] == ["s0"], "it still stands for the fabric manager"
+    assert world.reports == [] and not world.manager.summary("s0").connected
+    assert [r.node for r in world.manager.registrations()] == ["s0"], "it still stands for the fabric manager"
 
 
 def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World) -> None:
@@ -236,18 +236,18 @@ def test_a_port_that_vanishes_is_down_and_a_problem_until_it_is_back(world: Worl
     world.connect_all()
     world.port("s1", 3, up=True, gone=True)
     assert world.reports[-1]["up"] is False
-    assert any("port 2 should be its port 3" in p for p in world.manager.summary("s1")["problems"])
+    assert any("port 2 should be its port 3" in p for p in world.manager.summary("s1").problems)
     world.port("s1", 3, up=True)
-    assert world.reports[-1]["up"] is True and world.manager.summary("s1")["problems"] == []
+    assert world.reports[-1]["up"] is True and world.manager.summary("s1").problems == []
 
 
 def test_an_absent_appliance_is_told_and_local_dropped(world: World) -> None:
     world.connect("s0", without=(APPLIANCE,))
     assert world.reports[-1]["cache"] is False
     assert "no_appliance" in world.codes()
-    assert any("is not connected: this switch only forwards" in p for p in world.manager.summary("s0")["problems"])
-    assert any(r["purpose"] == "drop no_endpoint" and r["match"].get("mpls_label") == 1000
-               for r in world.manager.detail("s0")["rule_list"])
+    assert any("is not connected: this switch only forwards" in p for p in world.manager.summary("s0").problems)
+    assert any(r.purpose == "drop no_endpoint" and r.match.get("mpls_label") == 1000
+               for r in world.manager.detail("s0").rule_list)
 
 
 def test_an_appliance_that_comes_later_is_used(world: World) -> None:
@@ -256,8 +256,8 @@ def test_an_appliance_that_comes_later_is_used(world: World) -> None:
     assert world.reports[-1]["cache"] is False, "a carrier is no appliance"
     world.tick()
     assert world.reports[-1]["type"] == "register" and world.reports[-1]["cache"] is True
-    assert "local" in {r["purpose"] for r in world.manager.detail("s0")["rule_list"]}
-    assert world.manager.summary("s0")["problems"] == []
+    assert "local" in {r.purpose for r in world.manager.detail("s0").rule_list}
+    assert world.manager.summary("s0").problems == []
     assert {r.cookie for r in rules.rules(world.manager.sessions["s0"].wanted)} == world.switches["s0"].cookies()
 
 
@@ -273,15 +273,15 @@ def test_an_appliance_that_dies_behind_a_live_port_is_missed_and_comes_back(worl
     assert world.reports == [], "one or two lost probes are no death"
     world.tick(PROBE_INTERVAL_S)
     assert [(r["node"], r["cache"]) for r in world.reports] == [("s1", False)]
-    assert any("does not answer" in p for p in world.manager.summary("s1")["problems"])
-    assert "local" not in {r["purpose"] for r in world.manager.detail("s1")["rule_list"]}
+    assert any("does not answer" in p for p in world.manager.summary("s1").problems)
+    assert "local" not in {r.purpose for r in world.manager.detail("s1").rule_list}
     for _ in range(10):
         world.tick(PROBE_INTERVAL_S)
     assert len(world.reports) == 1, "told once"
     world.dead = set()
     world.tick(PROBE_INTERVAL_S)
     assert [(r["node"], r["cache"]) for r in world.reports[1:]] == [("s1", True)]
-    assert world.manager.summary("s1")["problems"] == []
+    assert world.manager.summary("s1").problems == []
 
 
 def test_a_switch_that_says_nothing_is_not_held_against_its_appliance(world: World) -> None:
@@ -290,7 +290,7 @@ def test_a_switch_that_says_nothing_is_not_held_against_its_appliance(world: Wor
     for _ in range(3 * PROBES_MISSED):
         world.now += PROBE_INTERVAL_S
         assert world.manager.tick(world.now, world.t_ns) != [], "asked, and nothing comes back: no barrier either"
-    assert world.manager.summary("s0")["appliance"]["present"] and world.manager.summary("s0")["problems"] == []
+    assert world.manager.summary("s0").appliance.present and world.manager.summary("s0").problems == []
 
 
 def test_an_appliance_known_to_be_silent_stays_so_when_the_switch_reconnects(world: World) -> None:
@@ -344,7 +344,7 @@ def test_a_host_makes_no_links(world: World) -> None:
         assert world.do(world.manager.packet_in(world.now, world.t_ns, name, port, frame)) == []
     assert world.manager.discovered() == []
     assert {name: world.floods_in(name) for name in world.switches} == floods
-    assert any("port 2 leads to a host" in p for p in world.manager.summary("s0")["problems"])
+    assert any("port 2 leads to a host" in p for p in world.manager.summary("s0").problems)
 
 
 def test_ports_to_hosts_get_no_discovery_frame(world: World) -> None:
@@ -359,9 +359,9 @@ def test_links_are_discovered_and_expire(world: World) -> None:
     assert sum(isinstance(m, PacketOut) for _, m in world.sent) == 3 * 2 + 3, "every cable's end, every appliance"
     world.discover()
     assert world.manager.discovered() == [
-        {"u": "s0", "u_port": 0, "v": "s2", "v_port": 1}, {"u": "s0", "u_port": 1, "v": "s1", "v_port": 0},
-        {"u": "s1", "u_port": 1, "v": "s2", "v_port": 0}]
-    assert world.manager.detail("s0")["port_list"][1]["discovered"] == {"node": "s1", "port": 0}
+        Discovered(u="s0", u_port=0, v="s2", v_port=1), Discovered(u="s0", u_port=1, v="s1", v_port=0),
+        Discovered(u="s1", u_port=1, v="s2", v_port=0)]
+    assert world.manager.detail("s0").port_list[1].discovered == End(node="s1", port=0)
     world.now += LLDP_INTERVAL_S / 2
     assert all(m.number == APPLIANCE for e in world.tick() if isinstance(m := e.message, PacketOut))
     world.now += LLDP_LIFE_S + 1
@@ -372,7 +372,7 @@ def test_links_are_discovered_and_expire(world: World) -> None:
 def test_a_cable_that_leads_elsewhere_is_told(world: World) -> None:
     world.connect_all()
     world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 2, sealed(world, "s1", 1)))
-    assert any("port 1 leads to port 1 of s1" in p for p in world.manager.summary("s0")["problems"])
+    assert any("port 1 leads to port 1 of s1" in p for p in world.manager.summary("s0").problems)
 
 
 def test_garbage_from_a_switch_is_nothing(world: World) -> None:

@@ -21,6 +21,7 @@ from registry import Registry, Tokens, certificate, sha256
 from web import Nginx
 
 from datacast.cli.origin import parse_origin
+from datacast.fabric_manager.api import GroupSpec
 from datacast.origins.names import resolve
 from datacast.origins.parts import OriginError, safe_path
 
@@ -69,10 +70,10 @@ def test_an_image_is_the_files_of_an_oci_layout(registry: Registry, tokens: Toke
     layer = resolve(f"oci://{place}/a/app@{sha256(LAYERS[1])}")
     assert not layer.folder and layer.parts == (files[f"blobs/sha256/{sha256(LAYERS[1])[7:]}"],)
     asked = parse_origin(f"oci://{place}/a/app@{sha256(LAYERS[1])}", [], None, None)
-    assert asked == {"url": layer.parts[0].url, "sha256": layer.parts[0].sha256}
+    assert asked == GroupSpec(url=layer.parts[0].url, sha256=layer.parts[0].sha256)
     whole = parse_origin(f"oci://{place}/a/app:v1", [], None, None)
-    assert whole["url"].endswith(":v1") and whole["dest_path"] == "app-v1"
-    assert {part["path"]: part["size"] for part in whole["parts"]} == {path: part.size for path, part in files.items()}
+    assert whole.url.endswith(":v1") and whole.dest_path == "app-v1"
+    assert {part.path: part.size for part in whole.parts} == {path: part.size for path, part in files.items()}
     again = resolve(f"oci://{place}/a/app@{digest}")
     assert {p.path: p.sha256 for p in again.parts if p.url} == {p.path: p.sha256 for p in named.parts if p.url}
 
@@ -162,7 +163,7 @@ def test_a_file_of_a_hub_is_pinned_to_a_commit_and_has_a_digest(hub: Hub) -> Non
 def test_the_command_asks_for_what_a_name_means(hub: Hub) -> None:
     name = f"hf://{REPO}/model/weights-1.safetensors"
     [part] = resolve(name).parts
-    assert parse_origin(name, [], "2", None) == {"url": part.url, "sha256": part.sha256, "fetchers": 2}
+    assert parse_origin(name, [], "2", None) == GroupSpec(url=part.url, sha256=part.sha256, fetchers=2)
     with pytest.raises(OriginError, match="no such thing"):
         parse_origin(f"hf://{REPO}/none", [], None, None)
     with pytest.raises(typer.BadParameter, match="give hf://"):

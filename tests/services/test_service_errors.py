@@ -172,7 +172,7 @@ def test_answers_of_something_that_is_none_of_our_services_are_problems() -> Non
                 with pytest.raises(Problem) as plain:
                     await client.request("GET", path)
                 with pytest.raises(Problem) as stream:
-                    await anext(client.lines(path))
+                    await anext(client.texts(path))
                 assert plain.value.to_json() == stream.value.to_json(), path
                 found.append((plain.value.status, plain.value.code))
             return found
@@ -210,11 +210,11 @@ def test_of_two_services_the_one_that_leads_is_asked() -> None:
                         assert client.url == url_of(leader)
             async with JsonClient(f"{url_of(follower)},{url_of(leader)}") as client:
                 with pytest.raises(Unreachable, match="it follows another"):
-                    await anext(client.lines("/x"))
-                assert client.url == url_of(leader) and await anext(client.lines("/x")) == {"n": 1}
+                    await anext(client.texts("/x"))
+                assert client.url == url_of(leader) and await anext(client.texts("/x")) == '{"n":1}'
             async with JsonClient(f"{url_of(waiter)},{url_of(leader)}") as client:
                 with pytest.raises(Problem, match="it does not lead"):
-                    await anext(client.lines("/x"))
+                    await anext(client.texts("/x"))
                 assert client.url == url_of(leader)
             async with JsonClient(f"{url_of(follower)},{url_of(waiter)}") as client:
                 with pytest.raises(Unreachable):
@@ -223,7 +223,7 @@ def test_of_two_services_the_one_that_leads_is_asked() -> None:
             with pytest.raises(Unreachable) as gone:
                 await client.request("POST", "/x")
             with pytest.raises(Unreachable) as stream:
-                await anext(client.lines("/x"))
+                await anext(client.texts("/x"))
         return gone.value, stream.value
 
     gone, stream = run(scenario())

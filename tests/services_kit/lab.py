@@ -13,6 +13,7 @@ import httpx
 import routes_once
 from authority import Authority
 from fake_agents import World
+from plain import PlainClient
 from small import until
 
 from datacast.controller.app import make_app
@@ -77,9 +78,7 @@ class InProcessWorkers:
 
 
 class Lab:
-    def __init__(
-        self, manager: FabricManager, world: World, client: FabricManagerClient, masters: InProcessWorkers
-    ) -> None:
+    def __init__(self, manager: FabricManager, world: World, client: PlainClient, masters: InProcessWorkers) -> None:
         self.manager, self.world, self.client, self.masters = manager, world, client, masters
 
     async def start(self, source: str, receivers: list[str] | str, size: int, path: str = "/srv/file", **options: Any):
@@ -139,7 +138,7 @@ async def lab(
         if not processes:
             masters.start()
         world = World(rates, security)
-        client = FabricManagerClient(manager.url, security=security("controller/main"))
+        client = PlainClient(manager.url, security=security("controller/main"))
         try:
             names = [n for n, data in graph.nodes(data=True) if data["kind"] == "host"] if agents is None else agents
             await world.add(names, manager.signalling_address)

@@ -11,12 +11,14 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import httpx
+import made_records
 import numpy as np
 import routes_once
 import yaml
@@ -32,6 +34,8 @@ from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.gateway import Gateway
 from datacast.controller.sites.peers import Peers
 from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.records import GroupRecord
+from datacast.fabric_manager.api.topology import LoadedTopology
 from datacast.master.objects import Objects
 from datacast.origins.exchange import packed, runs_of, touched
 from datacast.origins.ranges import piece_bytes
@@ -119,8 +123,9 @@ class Fabric:
         self._runs: dict[str, asyncio.Task[None]] = {}
         """What carries each group, a resumed one its last."""
 
-    async def topology(self) -> dict[str, Any]:
-        return {"nodes": [{"name": n, "registered": bool(h.address), "addr": h.address} for n, h in self.hosts.items()]}
+    async def topology(self) -> LoadedTopology:
+        nodes = [{"name": n, "registered": bool(h.address), "addr": h.address} for n, h in self.hosts.items()]
+        return made_records.topology(spec="star", nodes=nodes)
 
     async def site_groups(self) -> dict[str, str]:
         return dict(self.kept)
@@ -132,12 +137,13 @@ class Fabric:
         del self.kept[group]
 
     async def create_group(
-        self, spec: dict[str, Any], accepted_ns: int | None = None, by: str = "", key: str | None = None
-    ) -> dict[str, Any]:
+        self, asked: GroupSpec, accepted_ns: int | None = None, by: str = "", key: str | None = None
+    ) -> GroupRecord:
+        spec = asdict(asked)
         if self.refuses is not None:
             raise self.refuses
         if key is not None and key in self.keyed:
-            return self.groups[self.keyed[key]]
+            return self._told(self.keyed[key])
         names = [n for n in self.hosts if n != spec["source"]] if spec["receivers"] == "all" else spec["receivers"]
         if unknown := [name for name in names if name not in self.hosts]:
             raise Problem(422, "unknown_host", f"the topology has no host {unknown[0]!r}", what=unknown[0])
@@ -151,24 +157,27 @@ class Fabric:
         if key is not None:
             self.keyed[key] = group
         self._runs[group] = asyncio.create_task(self._carry(group))
-        return self.groups[group]
+        return self._told(group)
 
-    async def group(self, group: str) -> dict[str, Any]:
+    def _told(self, group: str) -> GroupRecord:
+        return made_records.group(**self.groups[group])
+
+    async def group(self, group: str) -> GroupRecord:
         if group not in self.groups:
             raise Problem(404, "group_not_found", f"there is no group {group!r}", what=group)
-        return self.groups[group]
+        return self._told(group)
 
-    async def cancel_group(self, group: str) -> dict[str, Any]:
+    async def cancel_group(self, group: str) -> GroupRecord:
         if self.groups[group]["state"] not in FINAL:
             self.groups[group]["state"] = "cancelled"
-        return self.groups[group]
+        return self._told(group)
 
-    async def resume_group(self, group: str) -> dict[str, Any]:
+    async def resume_group(self, group: str) -> GroupRecord:
         self.resumed.append(group)
         self.groups[group] |= {"state": "running", "error": None}
         self._runs[group].cancel()  # what still closes its connections shall not take this for its own run
         self._runs[group] = asyncio.create_task(self._carry(group))
-        return self.groups[group]
+        return self._told(group)
 
     async def offer(self, group: str, pieces: list[tuple[int, int]]) -> None:
         self.offers[group] = pieces

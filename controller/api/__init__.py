@@ -6,10 +6,18 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from datacast.services.problems import Problem, Unreachable, decoded, segment
+from datacast.fabric_manager.api import FINAL_STATES, GroupSpec, NodeSpec
+from datacast.fabric_manager.api.orders import Ping
+from datacast.fabric_manager.api.records import Caps, Cordon, Host, HostSet, Plan
+from datacast.fabric_manager.api.specs import given
+from datacast.fabric_manager.api.topology import NodeState
+from datacast.services.problems import Params, Problem, Unreachable, decoded, formed, segment
 from datacast.services.tls import is_local
+
+from . import records
+from .records import Event, GroupRecord, GroupSummary, Health, KnownSite, SwitchDetail, Switches, Topology
 
 if TYPE_CHECKING:
     import httpx
@@ -19,7 +27,9 @@ DEFAULT_URL = f"http://{DEFAULT_LISTEN}"
 ENV_URL = "DATACAST_CONTROLLER"
 ENV_TOKEN = "DATACAST_TOKEN"
 ENV_CA = "DATACAST_CA"
-FINAL_STATES = ("done", "partial", "failed", "cancelled")
+
+__all__ = ["FINAL_STATES", "ControllerClient", "GroupSpec"]
+T = TypeVar("T")
 
 
 def _verify(url: str) -> ssl.SSLContext | bool:
@@ -66,7 +76,7 @@ class ControllerClient:
         method: str,
         path: str,
         body: Any = None,
-        params: dict[str, Any] | None = None,
+        params: Params | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
         import httpx
@@ -84,6 +94,18 @@ class ControllerClient:
         assert failure
         raise failure
 
+    def told(
+        self,
+        form: type[T],
+        method: str,
+        path: str,
+        body: Any = None,
+        params: Params | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> T:
+        """The answer in its form."""
+        return formed(self.request(method, path, body, params, headers), form, f"controller at {self.url}")
+
     def _next(self) -> None:
         self._at = (self._at + 1) % len(self._urls)
 
@@ -96,96 +118,98 @@ class ControllerClient:
                 remedy = "its certificate names another address: `datacast certs issue` with --dns or --ip"
         return Unreachable(503, "unreachable", text, what=self.url, remedy=remedy)
 
-    def health(self) -> dict[str, Any]:
-        return self.request("GET", "/healthz")
+    def health(self) -> Health:
+        return self.told(Health, "GET", "/healthz")
 
-    def topology(self) -> dict[str, Any]:
-        return self.request("GET", "/topology")
+    def topology(self) -> Topology:
+        return self.told(Topology, "GET", "/topology")
 
-    def create_group(self, spec: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+    def create_group(self, spec: GroupSpec, key: str | None = None) -> GroupRecord:
         """`key`: the caller's own name for this request: sent again with the same one it is carried out once."""
-        return self.request("POST", "/groups", spec, headers={"idempotency-key": key} if key else None)
+        return self.told(GroupRecord, "POST", "/groups", given(spec), headers={"idempotency-key": key} if key else None)
 
-    def groups(self, state: str | None = None) -> list[dict[str, Any]]:
-        return self.request("GET", "/groups", params={"state": state} if state else None)
+    def groups(self, state: str | None = None, label: str | None = None) -> list[GroupSummary]:
+        """`label`: NAME=VALUE."""
+        params = {key: text for key, text in (("state", state), ("label", label)) if text}
+        return self.told(list[GroupSummary], "GET", "/groups", params=params)
 
-    def group(self, group: str) -> dict[str, Any]:
-        return self.request("GET", f"/groups/{segment(group)}")
+    def group(self, group: str) -> GroupRecord:
+        return self.told(GroupRecord, "GET", f"/groups/{segment(group)}")
 
-    def cancel_group(self, group: str) -> dict[str, Any]:
-        return self.request("POST", f"/groups/{segment(group)}/cancel")
+    def cancel_group(self, group: str) -> GroupRecord:
+        return self.told(GroupRecord, "POST", f"/groups/{segment(group)}/cancel")
 
-    def forget_group(self, group: str) -> dict[str, Any]:
+    def forget_group(self, group: str) -> GroupRecord:
         """What it was."""
-        return self.request("DELETE", f"/groups/{segment(group)}")
+        return self.told(GroupRecord, "DELETE", f"/groups/{segment(group)}")
 
-    def plan(self, spec: dict[str, Any], size: int | None = None) -> dict[str, Any]:
+    def plan(self, spec: GroupSpec, size: int | None = None) -> Plan:
         """What a group would get if it began now."""
-        return self.request("POST", "/plan", spec, None if size is None else {"size": size})
+        return self.told(Plan, "POST", "/plan", given(spec), None if size is None else {"size": size})
 
-    def sites(self) -> list[dict[str, Any]]:
+    def sites(self) -> list[KnownSite]:
         """Other sites that are known there."""
-        return self.request("GET", "/sites")
+        return self.told(list[KnownSite], "GET", "/sites")
 
-    def hosts(self) -> list[dict[str, Any]]:
-        return self.request("GET", "/hosts")
+    def hosts(self) -> list[Host]:
+        return self.told(list[Host], "GET", "/hosts")
 
-    def cordon(self, host: str, reason: str) -> dict[str, Any]:
-        return self.request("PUT", f"/hosts/{segment(host)}/cordon", {"reason": reason})
+    def cordon(self, host: str, reason: str) -> Cordon:
+        return self.told(Cordon, "PUT", f"/hosts/{segment(host)}/cordon", {"reason": reason})
 
-    def uncordon(self, host: str) -> dict[str, Any]:
-        return self.request("DELETE", f"/hosts/{segment(host)}/cordon")
+    def uncordon(self, host: str) -> Cordon:
+        return self.told(Cordon, "DELETE", f"/hosts/{segment(host)}/cordon")
 
-    def cordon_switch(self, switch: str, reason: str) -> dict[str, Any]:
+    def cordon_switch(self, switch: str, reason: str) -> Cordon:
         """No tree uses it any more."""
-        return self.request("PUT", f"/switches/{segment(switch)}/cordon", {"reason": reason})
+        return self.told(Cordon, "PUT", f"/switches/{segment(switch)}/cordon", {"reason": reason})
 
-    def uncordon_switch(self, switch: str) -> dict[str, Any]:
-        return self.request("DELETE", f"/switches/{segment(switch)}/cordon")
+    def uncordon_switch(self, switch: str) -> Cordon:
+        return self.told(Cordon, "DELETE", f"/switches/{segment(switch)}/cordon")
 
-    def caps(self) -> dict[str, Any]:
-        return self.request("GET", "/caps")
+    def caps(self) -> Caps:
+        return self.told(Caps, "GET", "/caps")
 
-    def cap(self, host: str | None, most_bps: int) -> dict[str, Any]:
+    def cap(self, host: str | None, most_bps: int) -> Caps:
         """`host` None: the fabric."""
-        return self.request("PUT", _cap(host), {"most_bps": most_bps})
+        return self.told(Caps, "PUT", _cap(host), {"most_bps": most_bps})
 
-    def uncap(self, host: str | None) -> dict[str, Any]:
-        return self.request("DELETE", _cap(host))
+    def uncap(self, host: str | None) -> Caps:
+        return self.told(Caps, "DELETE", _cap(host))
 
-    def add_node(self, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def add_node(self, name: str, spec: NodeSpec) -> NodeState:
         """A host or a switch joins the fabric while it runs."""
-        return self.request("PUT", f"/topology/nodes/{segment(name)}", spec)
+        return self.told(NodeState, "PUT", f"/topology/nodes/{segment(name)}", given(spec))
 
     def remove_node(self, name: str) -> None:
         self.request("DELETE", f"/topology/nodes/{segment(name)}")
 
-    def switches(self) -> dict[str, Any]:
-        return self.request("GET", "/switches")
+    def switches(self) -> Switches:
+        return self.told(Switches, "GET", "/switches")
 
-    def switch(self, name: str) -> dict[str, Any]:
-        return self.request("GET", f"/switches/{segment(name)}")
+    def switch(self, name: str) -> SwitchDetail:
+        return self.told(SwitchDetail, "GET", f"/switches/{segment(name)}")
 
     def sets(self) -> dict[str, list[str]]:
-        return self.request("GET", "/sets")
+        return self.told(dict[str, list[str]], "GET", "/sets")
 
-    def put_set(self, name: str, hosts: list[str]) -> dict[str, Any]:
-        return self.request("PUT", f"/sets/{segment(name)}", {"hosts": hosts})
+    def put_set(self, name: str, hosts: list[str]) -> HostSet:
+        return self.told(HostSet, "PUT", f"/sets/{segment(name)}", {"hosts": hosts})
 
     def delete_set(self, name: str) -> None:
         self.request("DELETE", f"/sets/{segment(name)}")
 
-    def resume_group(self, group: str) -> dict[str, Any]:
-        return self.request("POST", f"/groups/{segment(group)}/resume")
+    def resume_group(self, group: str) -> GroupRecord:
+        return self.told(GroupRecord, "POST", f"/groups/{segment(group)}/resume")
 
-    def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> dict[str, Any]:
+    def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> GroupRecord:
         body = {"host": host} if dest_path is None else {"host": host, "dest_path": dest_path}
-        return self.request("POST", f"/groups/{segment(group)}/receivers", body)
+        return self.told(GroupRecord, "POST", f"/groups/{segment(group)}/receivers", body)
 
-    def remove_receiver(self, group: str, host: str) -> dict[str, Any]:
-        return self.request("DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
+    def remove_receiver(self, group: str, host: str) -> GroupRecord:
+        return self.told(GroupRecord, "DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
-    def events(self, group: str | None = None, pings: bool = False) -> Iterator[dict[str, Any]]:
+    def events(self, group: str | None = None, pings: bool = False) -> Iterator[Event]:
         """Events as they come, each with its `type`, of all groups first the `groups` as they stand; ends when the
         controller does. pings: also those that only say that it is there, the first at once: what happened before is
         in the record then, and who waits may look at the clock."""
@@ -204,13 +228,21 @@ class ControllerClient:
                     raise Problem.from_json(answer.status_code, answer.json())
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
-                        yield json.loads(line[len("data: ") :])
+                        yield self._event(line[len("data: ") :])
                     elif pings and line.startswith((":", "retry:")):
-                        yield {"type": "ping"}
+                        yield Ping()
         except (httpx.HTTPError, OSError) as error:
             failure = self._unreachable(error)
             self._next()
             raise failure from error
+
+    def _event(self, line: str) -> Event:
+        """Raises Problem, also where the event is that the controller could not go on."""
+        answer = json.loads(line)
+        if answer.get("type") == "error":
+            raise Problem.from_json(int(answer.get("status", 503)), answer)
+        event: Event = formed(answer, records.Event, f"controller at {self.url}")  # type: ignore[arg-type]
+        return event
 
 
 def _cap(host: str | None) -> str:

@@ -1,0 +1,42 @@
+"""Records as a controller tells them, made of what a test is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from datacast.controller.api.records import GroupRecord, GroupSummary, Topology
+
+_ANY = {
+    "state": "running", "epoch": 1, "worker": None, "source": "h0", "source_path": "", "dest_path": None, "labels": {},
+    "priority": "normal", "requested_by": "", "created_ns": 0, "updated_ns": 0, "finished_ns": None, "size": None,
+    "fraction": 0.0, "rate_bps": 0, "error": None,
+}  # fmt: skip
+_RECORD = {
+    "options": {}, "weight": 100, "most_bps": None, "deadline_s": None, "receivers": {}, "trees": {}, "report": None,
+    "reactions": [],
+}  # fmt: skip
+_SUMMARY = {"receivers": 0, "receivers_done": 0, "receivers_failed": 0, "trees": 0}
+_NODE = {"kind": "host", "forwards": False, "alive": True, "registered": True}
+_LINK = {"u_port": 0, "v_port": 0, "up": True, "rate_bps": None, "mtu": 9000, "carries": []}
+_TOPOLOGY = {
+    "version": 1,
+    "attributes": {},
+    "defaults": {"rate_bps": None, "mtu": 9000, "queue_packets": 100},
+    "links": [],
+}
+
+
+def group(**told: Any) -> GroupRecord:
+    return msgspec.convert({**_ANY, **_RECORD, **told}, GroupRecord)
+
+
+def summary(**told: Any) -> GroupSummary:
+    return msgspec.convert({**_ANY, **_SUMMARY, **told}, GroupSummary)
+
+
+def topology(**told: Any) -> Topology:
+    nodes = [{**_NODE, **node} for node in told.get("nodes", [])]
+    links = [{**_LINK, **link} for link in told.get("links", [])]
+    return msgspec.convert({**_TOPOLOGY, **told, "nodes": nodes, "links": links}, Topology)
