@@ -13,8 +13,8 @@ CAMPAIGN := $(patsubst simulation/campaign/%.c,$(OUT)/campaign/%.o,$(wildcard si
 
 .PHONY: all
 all: $(TESTS) $(OUT)/libdatacast_sim.so $(OUT)/campaign/run $(OUT)/binding
-	@for t in $(TESTS); do timeout 120 $$t >/dev/null || { echo "failed: $$t"; exit 1; }; done
-	@timeout 300 $(OUT)/campaign/run --seeds 60 --quiet
+	@for t in $(TESTS); do timeout 60 $$t >/dev/null || { echo "failed: $$t"; exit 1; }; done
+	@timeout 120 $(OUT)/campaign/run --seeds 60 --quiet
 
 $(OUT)/%.o: libdatacast/src/%.c
 	@mkdir -p $(@D)

@@ -4,7 +4,8 @@ A copy of the committed tree is built in build/mutants/tree, once, and the tests
 each reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest
 first, until one fails. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A
 mutant that does not build is not counted and another takes its place. What survives and means nothing (an equivalent
-change) gets a row with the reason in tests/mutants/equivalent.toml. `--again` tries what survived at earlier commits.
+change) gets a row with the reason in tests/mutants/equivalent.toml. What is counted is of one commit; `--again` tries
+what survived at earlier ones. `--part` tries that part's share of the count.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Campaign:
         """What has hung: many times what the unchanged tests took, when they were watched beside others."""
         known = self.cover.seconds
         names = [test for name in tests for test in ([name] if name in known else known) if test.startswith(name)]
-        return 120.0 + 6 * sum(known[test] for test in names)
+        return 60.0 + 6 * sum(known[test] for test in names)
 
     def attempt(self, tree: Tree, part: Part, change: Change) -> Result:
         path = tree.path / change.path
@@ -309,9 +310,11 @@ def report(results: list[Result]) -> int:
         if r.outcome == "survived" and (why := reasons.get((r.change.path, r.change.old.strip(), r.change.new.strip())))
     }
     survivors = [r for r in counted if r.outcome == "survived" and r not in told]
-    for part in dict.fromkeys(r.part for r in counted):
-        mine = [r for r in counted if r.part == part]
-        print(f"{part:16} {sum(r.outcome == 'killed' for r in mine):4} of {len(mine):4} killed")
+    print("part             tried  noticed  equivalent  open")
+    for part in [*dict.fromkeys(r.part for r in counted), ""]:
+        mine = [r for r in counted if part in ("", r.part)]
+        noticed, left = (sum(r.outcome == "killed" for r in mine), sum(r in survivors for r in mine))
+        print(f"{part or 'all':16} {len(mine):5} {noticed:8} {len(mine) - noticed - left:11} {left:5}")
     for r in survivors:
         print(f"survived: {r.change.path}:{r.change.line} {r.change.what}")
         print(f"  - {r.change.old.strip()}\n  + {r.change.new.strip()}")
@@ -345,7 +348,7 @@ def main() -> int:
         ["git", "rev-parse", options.revision], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
     if options.report:
-        return report(known())
+        return report([result for result in known() if result.revision == revision])
     trees = [Tree(number) for number in range(options.trees)]
     made = [WORK / f"{tree.path.name}.built" for tree in trees]
     if not made[0].exists() or made[0].read_text() != revision:
@@ -362,10 +365,10 @@ def main() -> int:
             built.write_text(revision)
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
-    results = known()
+    results = known() if options.again else [result for result in known() if result.revision == revision]
     for result in results:
         campaign.add(result)
-    total = sum(part.weight for part in chosen)
+    total = sum(part.weight for part in parts)
     trials = []
     for part in chosen:
         candidates = part.changes(trees[0].path)

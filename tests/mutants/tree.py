@@ -28,7 +28,6 @@ class Tree:
             "PATH": path,
             "DATACAST_REACHED": str(reached),
             "DATACAST_SIM_LIBRARY": str(self.path / "build/mutant-core"),
-
         }
 
     def run(self, command: str, limit: float | None = None) -> int | None:
