@@ -222,6 +222,26 @@ static void a_rule_is_told_when_there_was_nothing_more_to_send(void)
   free(s);
 }
 
+/* A rule is told where among the numbers that were sent a repeated one stands: here of 5, 6, 7, 20 and 21. */
+static void a_rule_is_told_the_place_of_a_repeated_number_among_those_sent(void)
+{
+  static const uint32_t numbers[] = {5, 6, 7, 20, 21};
+  enum { N = sizeof numbers / sizeof numbers[0] };
+  said = 100000000000u;
+  dc_source *s = make_with(&rule, 100000000000u, CAP, 5, 3);
+  dc_source_assign(s, 20, 2);
+  dc_time now = 1000;
+  for (unsigned i = 0; i < N; i++) {
+    ask(s, now, numbers[i]);
+    assert(!learnt.duplicate && dc_source_poll(s, now += DC_MS, tx, CAP) == 1 && tx[0].seq == numbers[i]);
+  }
+  for (unsigned i = 0; i < N; i++) {
+    ask_from(s, now, numbers[i], DC_FLAG_RETX, &to_b);
+    assert(learnt.duplicate && learnt.seq == i && learnt.next_seq == N);
+  }
+  free(s);
+}
+
 int main(void)
 {
   who_asks_too_early_is_answered_when_the_numbers_are_there();
@@ -233,6 +253,7 @@ int main(void)
   a_rule_learns_of_the_slowest_and_of_the_least_store();
   who_asks_for_several_at_once_leaves_nobody_behind();
   a_rule_is_told_when_there_was_nothing_more_to_send();
+  a_rule_is_told_the_place_of_a_repeated_number_among_those_sent();
   puts("source's bounds ok");
   return 0;
 }

@@ -61,11 +61,24 @@ static void each_place_of_a_set_is_given_back_alone(void)
   }
 }
 
+/* The set's first entry lies behind its tags: a moment in it that reads like one is none. */
+static void what_stands_behind_the_tags_is_no_number(void)
+{
+  struct dc_waiting w;
+  memset(set, 0, sizeof set);
+  dc_waiting_init(&w, set, more, SLOTS);
+  uint32_t sought = 3 * (w.mask + 1);
+  struct dc_waiting_entry *e = dc_waiting_add(&w, 0, 0, DC_SEC);
+  e->sent = (dc_time)((uint64_t)w.epoch << 32 | sought);
+  assert(e == &set[0].first && dc_waiting_find(&w, sought) == NULL);
+}
+
 int main(void)
 {
   a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on();
   a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old();
   each_place_of_a_set_is_given_back_alone();
+  what_stands_behind_the_tags_is_no_number();
   puts("waiting ok");
   return 0;
 }

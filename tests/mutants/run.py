@@ -107,6 +107,7 @@ class Campaign:
         self.results.append(result)
         if result.by and result.outcome == "killed":
             self.noticed.setdefault(result.change.path, Counter())[result.by] += 1
+            self.passed[result.by] += 1
 
     def stages(self, tree: Tree, part: Part, change: Change) -> list[list[str]]:
         reached = self.cover.tests(change.path, change.line, part.tests)
@@ -117,7 +118,7 @@ class Campaign:
             for stage in stages
         ]
         near = part.near(tree.path, change.path)
-        if not reached:  # in a process of its own, or as the module is read
+        if not reached and change.path.endswith(".py"):  # in a process of its own, or as the module is read
             stages += [near] if near else []
             stages += [part.tests]
         return stages
@@ -172,7 +173,6 @@ class Campaign:
             if stage
             else tree.run(part.last, 900.0) == 0
         )
-        self.passed[suspect] += good
         if not good:
             shutil.copy(tree.log, WORK / f"unsure-{change.path.replace('/', '-')}-{change.line}.log")
         return result("killed" if good else "unsure", suspect)
