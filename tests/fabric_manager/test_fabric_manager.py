@@ -276,7 +276,9 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
 
         world = World([400.0])
         world.sizes["/f"] = 60_000_000
-        manager, addresses = await start_process(tmp_path, topology, lease_s=4.0)
+        keeps = master == "lives"
+        lease_s = 4.0 if how == signal.SIGKILL else 60.0  # its end is waited for, or it is given back
+        manager, addresses = await start_process(tmp_path, topology, lease_s=lease_s, keeps=keeps)
         client = PlainClient(addresses["http"])
         second = None
         try:
@@ -298,7 +300,7 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
                 os.kill(pid, signal.SIGKILL)
             sent = len(world.sent_pieces[group["id"]])
             await until(lambda: len(world.sent_pieces[group["id"]]) > sent + 100, "data flows without it")
-            second, _ = await start_process(tmp_path, topology, addresses)
+            second, _ = await start_process(tmp_path, topology, addresses, keeps=keeps)
             for agent in world.agents.values():
                 await agent.register(addresses["signalling"])
             if master != "dies before":
@@ -340,9 +342,11 @@ def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
 
 
 PATIENT = """
-from datacast.fabric_manager import leadership, main, registry
+from datacast.fabric_manager import leadership, main, registry, workers
 
 leadership.LEASE_S, made = {lease_s}, registry.Registry.__init__
+if {keeps}:
+    workers.SILENCE_S = workers.BACK_S = workers.RETURN_S = 60.0
 
 
 def patient(self, *args, **options):
@@ -353,17 +357,25 @@ def patient(self, *args, **options):
 registry.Registry.__init__ = patient
 main.main()
 """
-"""It does not end, nor lose the agents that a test plays, when a busy machine lets it stand still."""
+"""It does not end, nor lose the agents that a test plays, when a busy machine lets it stand still. `keeps`: nor does it
+give the group of a worker that a busy machine lets stand still to another one."""
 
 
-async def start_process(folder: Path, topology: Path, addresses: dict[str, str] | None = None, lease_s: float = 60.0):
+async def start_process(
+    folder: Path,
+    topology: Path,
+    addresses: dict[str, str] | None = None,
+    *,
+    lease_s: float = 60.0,
+    keeps: bool = False,
+):
     """`datacast-fabric-manager` as a process; it and its two addresses. One that is killed leaves its lease behind: the
     next one waits for its end."""
     args = addresses or {"signalling": "127.0.0.1:0", "http": "127.0.0.1:0"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        PATIENT.format(lease_s=lease_s),
+        PATIENT.format(lease_s=lease_s, keeps=keeps),
         "--topology",
         str(topology),
         "--store",

@@ -363,6 +363,8 @@ def main() -> int:
         if not built.exists() or built.read_text() != revision:
             tree.like(trees[0])
             built.write_text(revision)
+    for tree in trees:
+        tree.unchanged()
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
     results = known() if options.again else [result for result in known() if result.revision == revision]

@@ -67,6 +67,10 @@ class Tree:
         self.must("make build && make -s build/datacast-agent-asan build/asan/datacast-switch")
         self.must("make -j2 -f tests/mutants/core.mk")
 
+    def unchanged(self) -> None:
+        """What a run that was ended had changed is as it was."""
+        subprocess.run(["git", "checkout", "-qf", "."], cwd=self.path, check=True)
+
     def like(self, other: Tree) -> None:
         """The same as another that is built, at a place of its own."""
         shutil.rmtree(self.path, ignore_errors=True)

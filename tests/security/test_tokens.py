@@ -408,3 +408,37 @@ def test_the_file_holds_no_token_and_is_its_owners_alone(tmp_path: Path) -> None
     assert tokens.digest(secret) == json.loads(path.read_text())["tokens"][0]["sha256"] == token.sha256
     assert len(secret) > 40 and tokens.create(path, "", "viewer")[1] != secret
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_file_of_tokens_has_bounds_and_says_where_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens.json"
+    monkeypatch.setattr(tokens, "TOKENS_MAX", 2)
+    for _ in range(2):
+        tokens.create(path, "", "viewer")
+    with pytest.raises(tokens.TokenError, match="holds 2 tokens, that is the most") as full:
+        tokens.create(path, "", "viewer")
+    assert full.value.remedy == "revoke some" and len(tokens.read(path)) == 2
+    path.write_text(" " * (tokens.BYTES_MAX + 1))
+    with pytest.raises(tokens.TokenError, match=f"larger than {tokens.BYTES_MAX} bytes"):
+        tokens.read(path)
+    with pytest.raises(tokens.TokenError, match=r"cannot write .*tokens\.json/inner"):
+        tokens.create(path / "inner", "", "viewer")
+    path.unlink()
+
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tokens.durable, "write", full_disk)
+    with pytest.raises(tokens.TokenError, match=r"cannot write .*tokens\.json: No space left"):
+        tokens.create(path, "", "viewer")
+
+
+def test_a_time_without_its_zone_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "", "viewer", days=1)
+    [row] = json.loads(path.read_text())["tokens"]
+    path.write_text(json.dumps({"tokens": [row | {"expires": "2027-01-01T00:00:00"}]}))
+    with pytest.raises(tokens.TokenError, match="is not one of `datacast token`"):
+        tokens.read(path)

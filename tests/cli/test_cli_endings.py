@@ -1,0 +1,273 @@
+"""How commands end: with nothing to show, interrupted, given something bad."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+from commands import command
+from rich.console import Console
+from typer.testing import CliRunner
+
+from datacast.cli import fabric, following, groups, origin
+from datacast.cli import main as whole
+from datacast.cli.lab_show import Screen, sites_text, up_text
+from datacast.cli.main import build
+from datacast.lab.errors import Interrupted
+from datacast.lab.lab import LabOptions
+from datacast.lab.state import Registry, start_time
+from datacast.origins.parts import Named, OriginError, Part
+from datacast.services.authority import Authority, AuthorityError
+from datacast.services.authority import Identity as Name
+from datacast.services.problems import Problem
+from datacast.services.tls import Identity, TlsError
+
+AWAY = Problem(503, "unreachable", "no controller at http://c")
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, module: Any, client: Any, *words: str) -> tuple[int, str]:
+    """Exit code and output of a command whose controller is `client`."""
+
+    @contextlib.contextmanager
+    def connected(*_: object) -> Iterator[Any]:
+        yield client
+
+    monkeypatch.setattr(module, "connect", connected)
+    monkeypatch.setenv("COLUMNS", "160")
+    done = CliRunner().invoke(build([words[0]]), [*words])
+    return done.exit_code, done.output
+
+
+def test_a_list_without_groups_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = SimpleNamespace(groups=lambda state: [])
+    assert ran(monkeypatch, groups, client, "groups") == (0, "no groups\n")
+    assert ran(monkeypatch, groups, client, "groups", "--state", "done") == (0, "no groups in state done\n")
+    assert ran(monkeypatch, groups, client, "groups", "--json") == (0, "[]\n")
+
+
+def test_a_group_that_does_not_end_when_it_is_cancelled_is_told_and_exits_with_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(groups, "CANCEL_PATIENCE_S", 0.0)
+    client = SimpleNamespace(cancel_group=lambda group: {"id": group, "state": "running"})
+    assert ran(monkeypatch, groups, client, "cancel", "g-1") == (1, "g-1 is running\n")
+    assert ran(monkeypatch, groups, client, "cancel", "g-1", "--no-wait") == (0, "g-1 is running\n")
+
+
+class Restarted:
+    """A controller that is away for a while, with a group that ends meanwhile."""
+
+    def __init__(self, *answers: Problem | str) -> None:
+        self.answers = list(answers)
+
+    def events(self, group: str, pings: bool) -> Iterator[dict[str, Any]]:
+        yield {"type": "groups"}
+
+    def group(self, group: str) -> dict[str, Any]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Problem):
+            raise answer
+        return {"id": group, "state": answer}
+
+
+def test_a_controller_that_is_away_for_a_moment_is_waited_for_and_one_that_refuses_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "REFRESH_S", 0.0)
+    runs = {"id": "g-1", "state": "running"}
+    back = Restarted(AWAY, "running", "done")
+    assert following.wait(back, runs, 60.0)["state"] == "done" and not back.answers  # type: ignore[arg-type]
+    with pytest.raises(Problem, match="no group g-1"):
+        following.wait(Restarted(Problem(404, "no_group", "there is no group g-1")), runs, 60.0)  # type: ignore[arg-type]
+
+
+def test_a_plan_names_what_each_wants_and_whom_no_path_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "receivers": ["h1", "h2"],
+        "rate_bps": 2e9,
+        "expected_s": None,
+        "trees": [{"links": 2, "depth": 2, "share_bps": 2e9}],
+        "wanted_bytes": {"h1": 3 << 20, "h2": 1 << 20},
+        "gap": {"part": 0.25, "receiver": "h2"},
+        "bound_bps": {"h2": 4e9},
+        "cut": {"receiver": "h2", "bps": 4e9, "arcs": [["s", "h2"]]},
+        "unreachable": ["h3", "h4"],
+    }
+    client = SimpleNamespace(plan=lambda spec, size: found)
+    code, out = ran(monkeypatch, fabric, client, "plan", "--from", "h0", "--to", "h1,h2,h3,h4")
+    assert code == 0 and "wanted: h1 3.0 MiB, h2 1.0 MiB" in out and "no path leads to h3, h4" in out
+    assert "gap 25.0 %" in out.replace("25.0%", "25.0 %") and "h2 gets less than its bound of 4000.0 Mbit/s" in out
+    assert "2 receivers, 2000.0 Mbit/s\n" in out and "s>h2" in out
+
+
+def test_a_name_of_one_file_is_its_url_and_one_of_several_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "ab" * 32
+    one = Part("weights.bin", 9, "https://hub/w", digest)
+    known = {
+        "hf:org/one": Named("hf:org/one@main", False, (one,)),
+        "hf:org/bare": Named("hf:org/bare@main", False, (Part("w", 9, "https://hub/w"),)),
+        "hf:org/two": Named("hf:org/two@v1", True, (one, Part("small.json", 2, "", digest, b"{}"))),
+    }
+    monkeypatch.setattr(origin, "resolve", lambda name, *_: known[name])
+    assert origin.named("hf:org/one") == {"url": "https://hub/w", "sha256": digest}
+    assert origin.named("hf:org/bare") == {"url": "https://hub/w"}
+    both = origin.named("hf:org/two")
+    assert both["dest_path"] == "two-v1" and [part["path"] for part in both["parts"]] == ["weights.bin", "small.json"]
+    assert both["parts"][0]["url"] == "https://hub/w" and both["parts"][1]["data"] == "e30="
+
+
+def test_what_is_no_origin_is_named() -> None:
+    for words, text in (
+        (("ftp://host/file", [], None, None), "nobody fetches that"),
+        (("/srv/file", ["h0"], "2", None), "--fetchers and --origin-policy are for a URL"),
+        (("https://host/file", ["h0"], None, None), "--from is for a file of a host"),
+        (("/srv/file", [], None, None), "--from names no host"),
+    ):
+        with pytest.raises(typer.BadParameter, match=text):
+            origin.parse_origin(*words)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_none_is_wrong_use_and_one_that_leads_nowhere_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for code, kind in (("bad_origin", typer.BadParameter), ("origin_status", OriginError)):
+
+        def fails(name: str, *_: str, code: str = code) -> Named:
+            raise OriginError(code, f"{name}: that is nothing")
+
+        monkeypatch.setattr(origin, "resolve", fails)
+        with pytest.raises(kind, match="that is nothing"):
+            origin.look_up("hf:x")
+
+
+def test_the_version_is_told() -> None:
+    code, out, _ = command("--version")
+    assert code == 0 and out.startswith("datacast ") and len(out.split()) == 2
+
+
+@pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(), 1), (KeyboardInterrupt(), 130)])
+def test_who_stops_reading_or_presses_ctrl_c_gets_an_exit_code_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    def app(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(whole, "build", lambda argv: app)
+    with pytest.raises(SystemExit) as ended:
+        whole.main(["groups"])
+    assert ended.value.code == code and capsys.readouterr() == ("", "")
+
+
+# ---- labs ----
+def test_labs_are_listed_and_one_that_is_none_is_not_taken_down(tmp_path: Path) -> None:
+    own = {**os.environ, "DATACAST_RUNTIME": str(tmp_path)}
+    assert command("lab", "status", environment=own) == (0, "no lab is running\n", "")
+    code, _, err = command("lab", "down", "--name", "mine", environment=own)
+    assert code == 3 and "no lab 'mine' is running" in err and "datacast lab status" in err
+    registry = Registry(tmp_path)
+    state = registry.claim("mine")
+    state.topology, state.status, state.rest, state.work = "bcube:2,1", "up", "http://127.0.0.1:1", "/tmp/none"
+    state.started = start_time(state.pid) or 0
+    registry.save(state)
+    shown = command("lab", "status", environment=own)[1]
+    assert shown.startswith(f"mine: up, bcube:2,1, process {os.getpid()} with ") and "REST http://127.0.0.1:1" in shown
+    [row] = json.loads(command("lab", "status", "--json", environment=own)[1])
+    assert row["name"] == "mine" and row["pid"] == os.getpid()
+    state.pid = 1 << 30
+    registry.save(state)
+    assert "mine: left over" in command("lab", "status", environment=own)[1]
+
+
+class Plan:
+    hosts = ("00", "01", "10")
+    switches = (SimpleNamespace(nodes=[1, 2]), SimpleNamespace(nodes=[3]))
+
+
+def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Fake:
+        def __init__(self, *_: object) -> None:
+            self.options = LabOptions(topology="bcube:2,1", rest_port=0)
+            self.plan, self.rest, self.work, self.state = Plan, "http://127.0.0.1:7", Path("/tmp/lab"), object()
+            self.signals, self.supervisor = SimpleNamespace(sleep=self._sleep), SimpleNamespace(check=lambda: None)
+
+        def _sleep(self, _: float) -> None:
+            raise Interrupted(signal.SIGINT)
+
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def up(self) -> None:
+            pass
+
+    monkeypatch.setattr("datacast.lab.lab.Lab", Fake)
+    done = CliRunner().invoke(build(["lab"]), ["lab", "up"])
+    assert done.exit_code == 130
+    assert "bcube:2,1, 3 hosts, 3 switches" in done.output and "interrupted; everything was taken down" in done.output
+    assert "DATACAST_CONTROLLER=http://127.0.0.1:7 datacast send FILE --from 00 --to 01,10" in done.output
+    usual = Fake()
+    usual.options = LabOptions(topology="bcube:2,1")
+    assert "DATACAST_CONTROLLER" not in up_text(usual)  # type: ignore[arg-type]
+
+
+def test_sites_that_are_up_say_where_each_is(tmp_path: Path) -> None:
+    lab = SimpleNamespace(
+        home="a",
+        rest="https://10.0.0.1:1",
+        rest_of=lambda name: f"https://{name}",
+        daemons={name: SimpleNamespace(folder=tmp_path / name, first=f"{name}/00") for name in "ab"},
+        work="/tmp/lab",
+    )
+    text = sites_text(lab)  # type: ignore[arg-type]
+    assert f"DATACAST_CA={tmp_path}/a/tls/ca.pem" in text and f"b: https://b, its files in {tmp_path}/b" in text
+    assert "--from a/00" in text
+
+
+def test_on_a_terminal_a_lab_shows_bars_that_go_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=30)
+    monkeypatch.setattr("datacast.cli.lab_show.Console", lambda **_: console)
+    with Screen() as screen:
+        screen.step("starting three hosts")
+        screen.group({"state": "running", "fraction": 0.5, "receivers": {"h1": {"state": "running"}}})
+        assert screen.live is not None and screen._tasks
+        screen.step("the next")
+        assert not screen._tasks
+    assert screen.live is None
+    assert "the next" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# ---- authorities ----
+def test_an_authority_whose_key_cannot_be_used_says_why(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "a", sync=False)
+    key = tmp_path / "a" / "ca.key"
+    key.write_text("no key")
+    with pytest.raises(AuthorityError, match=r"ca\.key is no private key without a password"):
+        Authority.open(tmp_path / "a")
+    key.unlink()
+    with pytest.raises(AuthorityError, match=r"cannot read .*ca\.key: No such file") as gone:
+        Authority.open(tmp_path / "a")
+    assert gone.value.remedy == "certificates are made where the authority's key is"
+    key.mkdir()
+    with pytest.raises(AuthorityError, match="cannot write"):
+        authority._write(tmp_path / "none" / "x.pem", b"x", 0o600, False)
+
+
+def test_a_certificate_of_another_authority_is_no_identity(tmp_path: Path) -> None:
+    a, b = (Authority.create(tmp_path / name, sync=False) for name in "ab")
+    cert, key = map(str, a.issue(Name.parse("controller/x")))
+    assert Identity(str(a.ca), cert, key, "controller").own.role == "controller"
+    with pytest.raises(TlsError, match=r"controller-x\.pem does not hold before .*b/ca\.pem"):
+        Identity(str(b.ca), cert, key, "controller")
