@@ -93,6 +93,22 @@ static void a_link_comes_up_and_stays(void)
   assert(sent[A] < 10 * 4 + 8); /* slow while idle */
 }
 
+/* Its neighbour is to know at once that hellos come more often now; while it stays busy nothing new is to be said. */
+static void who_becomes_busy_says_so_at_once_and_once(void)
+{
+  start();
+  run(10 * DC_SEC); /* slow by now: a quarter of a second until the next one */
+  unsigned before = sent[A];
+  while (sent[A] == before)
+    run(500 * DC_US);
+  for (unsigned i = 1; i <= 3; i++) {
+    dc_hello_busy(&end[A], now);
+    assert((dc_hello_next_wake(&end[A]) <= now) == (i == 1));
+    run(DC_MS);
+    assert(sent[A] == before + 2);
+  }
+}
+
 static void a_neighbour_that_never_speaks_is_not_watched(void)
 {
   start();
@@ -407,6 +423,7 @@ int main(void)
   nothing_is_said_of_a_neighbour_that_does_not_tell_its_mtu();
   a_tunnel_s_hellos_are_all_long();
   a_link_comes_up_and_stays();
+  who_becomes_busy_says_so_at_once_and_once();
   a_neighbour_that_never_speaks_is_not_watched();
   silence_in_one_direction_is_seen_at_both_ends();
   a_neighbour_whose_hellos_stray_is_given_more_time();

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from datacast import topologies
+from datacast.core import constants as c
 from datacast.core._core import lib
 from datacast.core.routes import RouteError, routes
 from datacast.core.trees import Network, steiner_trees
-from datacast.core.wire import check_path, decode_route
+from datacast.core.wire import check_path, decode_route, encode_stop
 
 
 def line(n: int, **switch) -> nx.Graph:
@@ -198,6 +199,23 @@ def test_payload_counts_labels_and_interests():
     with pytest.raises(RouteError) as caught:
         one.payload(one.interest - 1)
     assert caught.value.code == "mtu"
+
+
+@pytest.mark.parametrize("spec", ["bcube:4,1", "fattree:4,3", "torus:4,2"])
+def test_the_longest_interest_is_that_of_some_stop_on_some_route(spec):
+    """With its labels, behind which the stops that are left stand."""
+    g = topologies.parse(spec)
+    for size in (2, 5):
+        for one in routes(steiner_trees(g, *group(g, size, 3))):
+            lengths = [0]
+            for name in one.blobs:
+                stops = decode_route(one.blobs[name])
+                assert b"".join(map(encode_stop, stops)) == one.blobs[name]
+                for at, stop in enumerate(stops):
+                    rest = sum(len(encode_stop(after)) for after in stops[at + 1 :])
+                    if stop.fwd.ports:
+                        lengths.append(c.LABEL_LEN * len(stop.fwd.labels()) + c.HEADER_LEN + rest)
+            assert one.interest == max(lengths)
 
 
 def test_routes_of_trees_from_elsewhere():
