@@ -86,11 +86,11 @@ static enum dc_net_kind kind_of(const struct plan *p)
   return kind;
 }
 
-/* Of each cable and the next one the far ends change places. */
-static void swapped_cables(struct plan *p)
+/* Of each cable and one a little further on the far ends change places. */
+static void swapped_cables(struct plan *p, uint32_t apart)
 {
-  for (uint32_t i = 0; i + 1 < p->cfg.links; i++) {
-    struct dc_net_link *a = &p->link[i], *b = &p->link[i + 1], was_a = *a, was_b = *b;
+  for (uint32_t i = 0; i + apart < p->cfg.links; i++) {
+    struct dc_net_link *a = &p->link[i], *b = &p->link[i + apart], was_a = *a, was_b = *b;
     a->v = was_b.v;
     a->v_port = was_b.v_port;
     b->v = was_a.v;
@@ -106,7 +106,8 @@ static void lies(struct plan *p)
 {
   struct plan truth = *p;
   assert(kind_of(p) == p->cfg.kind);
-  swapped_cables(p);
+  for (uint32_t apart = 1; apart <= 4; apart++)
+    swapped_cables(p, apart);
   for (uint32_t v = 0; v < p->cfg.nodes; v++) {
     p->flags[v] ^= DC_NODE_FORWARDS;
     assert(kind_of(p) == DC_NET_ANY);

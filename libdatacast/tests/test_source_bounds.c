@@ -83,7 +83,7 @@ static void a_rule_learns_of_the_slowest_and_of_the_least_store(void)
 {
   said = 1000000000;
   dc_source *s = make_with(&rule, said, 1, 0, 100000);
-  dc_time now = 1000;
+  dc_time now = 10 * DC_SEC;
   for (uint32_t seq = 0; seq < 30; seq++, now += 100 * DC_US) {
     asks(s, now, seq, 0, 128 * 1024, &to_a);
     assert(learnt.lag == (seq == 0 ? 0 : 1) && learnt.depth == (seq == 0 ? 128 * 1024 : 64 * 1024) / 1250);

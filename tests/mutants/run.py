@@ -36,7 +36,7 @@ LIMIT = 1800.0
 """Seconds for a listed mistake. What needs longer has hung: noticed, too."""
 TRUSTED = 2
 """A test that passed so often without the change is not asked again whether it fails anyway."""
-FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/\S+?)(?: - .*)?$", re.M)
+FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.M)
 NOTHING = 5
 """What pytest says when it was given no test."""
 ARGUMENTS = 400
