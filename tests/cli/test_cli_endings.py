@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 from commands import command
+from made_records import group
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -22,6 +23,9 @@ from datacast.cli import fabric, following, groups, origin
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build
+from datacast.controller.api.records import GroupRecord
+from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.records import AllGroups, Cut, Gap, Plan, PlannedTree
 from datacast.lab.errors import Interrupted
 from datacast.lab.lab import LabOptions
 from datacast.lab.state import Registry, start_time
@@ -58,7 +62,7 @@ def test_a_group_that_does_not_end_when_it_is_cancelled_is_told_and_exits_with_1
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(groups, "CANCEL_PATIENCE_S", 0.0)
-    client = SimpleNamespace(cancel_group=lambda group: {"id": group, "state": "running"})
+    client = SimpleNamespace(cancel_group=lambda name: group(id=name))
     assert ran(monkeypatch, groups, client, "cancel", "g-1") == (1, "g-1 is running\n")
     assert ran(monkeypatch, groups, client, "cancel", "g-1", "--no-wait") == (0, "g-1 is running\n")
 
@@ -69,43 +73,47 @@ class Restarted:
     def __init__(self, *answers: Problem | str) -> None:
         self.answers = list(answers)
 
-    def events(self, group: str, pings: bool) -> Iterator[dict[str, Any]]:
-        yield {"type": "groups"}
+    def events(self, name: str, pings: bool) -> Iterator[AllGroups]:
+        yield AllGroups(event="1", groups=[])
 
-    def group(self, group: str) -> dict[str, Any]:
+    def group(self, name: str) -> GroupRecord:
         answer = self.answers.pop(0)
         if isinstance(answer, Problem):
             raise answer
-        return {"id": group, "state": answer}
+        return group(id=name, state=answer)
 
 
 def test_a_controller_that_is_away_for_a_moment_is_waited_for_and_one_that_refuses_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(following, "REFRESH_S", 0.0)
-    runs = {"id": "g-1", "state": "running"}
+    runs = group(id="g-1")
     back = Restarted(AWAY, "running", "done")
-    assert following.wait(back, runs, 60.0)["state"] == "done" and not back.answers  # type: ignore[arg-type]
+    assert following.wait(back, runs, 60.0).state == "done" and not back.answers  # type: ignore[arg-type]
     with pytest.raises(Problem, match="no group g-1"):
         following.wait(Restarted(Problem(404, "no_group", "there is no group g-1")), runs, 60.0)  # type: ignore[arg-type]
 
 
 def test_a_plan_names_what_each_wants_and_whom_no_path_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {
-        "receivers": ["h1", "h2"],
-        "rate_bps": 2e9,
-        "expected_s": None,
-        "trees": [{"links": 2, "depth": 2, "share_bps": 2e9}],
-        "wanted_bytes": {"h1": 3 << 20, "h2": 1 << 20},
-        "gap": {"part": 0.25, "receiver": "h2"},
-        "bound_bps": {"h2": 4e9},
-        "cut": {"receiver": "h2", "bps": 4e9, "arcs": [["s", "h2"]]},
-        "unreachable": ["h3", "h4"],
-    }
+    found = Plan(
+        source="h0",
+        receivers=["h1", "h2"],
+        unreachable=["h3", "h4"],
+        rate_bps=2 * 10**9,
+        size=None,
+        expected_s=None,
+        deadline_met=None,
+        trees=[PlannedTree(depth=2, links=2, share_bps=2 * 10**9, arcs=[("h0", "s"), ("s", "h1")])],
+        wanted_bytes={"h1": 3 << 20, "h2": 1 << 20},
+        receiver_bps={},
+        bound_bps={"h2": 4 * 10**9},
+        gap=Gap(part=0.25, receiver="h2"),
+        cut=Cut(receiver="h2", bps=4 * 10**9, arcs=[("s", "h2")]),
+    )
     client = SimpleNamespace(plan=lambda spec, size: found)
     code, out = ran(monkeypatch, fabric, client, "plan", "--from", "h0", "--to", "h1,h2,h3,h4")
     assert code == 0 and "wanted: h1 3.0 MiB, h2 1.0 MiB" in out and "no path leads to h3, h4" in out
-    assert "gap 25.0 %" in out.replace("25.0%", "25.0 %") and "h2 gets less than its bound of 4000.0 Mbit/s" in out
+    assert "gap 25.0%: h2 gets less than its bound of 4000.0 Mbit/s" in out
     assert "2 receivers, 2000.0 Mbit/s\n" in out and "s>h2" in out
 
 
@@ -118,11 +126,11 @@ def test_a_name_of_one_file_is_its_url_and_one_of_several_their_parts(monkeypatc
         "hf:org/two": Named("hf:org/two@v1", True, (one, Part("small.json", 2, "", digest, b"{}"))),
     }
     monkeypatch.setattr(origin, "resolve", lambda name, *_: known[name])
-    assert origin.named("hf:org/one") == {"url": "https://hub/w", "sha256": digest}
-    assert origin.named("hf:org/bare") == {"url": "https://hub/w"}
+    assert origin.named("hf:org/one") == GroupSpec(url="https://hub/w", sha256=digest)
+    assert origin.named("hf:org/bare") == GroupSpec(url="https://hub/w")
     both = origin.named("hf:org/two")
-    assert both["dest_path"] == "two-v1" and [part["path"] for part in both["parts"]] == ["weights.bin", "small.json"]
-    assert both["parts"][0]["url"] == "https://hub/w" and both["parts"][1]["data"] == "e30="
+    assert both.dest_path == "two-v1" and [part.path for part in both.parts] == ["weights.bin", "small.json"]
+    assert both.parts[0].url == "https://hub/w" and (both.parts[1].url, both.parts[1].data) == ("", "e30=")
 
 
 def test_what_is_no_origin_is_named() -> None:
@@ -187,7 +195,7 @@ def test_labs_are_listed_and_one_that_is_none_is_not_taken_down(tmp_path: Path) 
     assert "mine: left over" in command("lab", "status", environment=own)[1]
 
 
-class Plan:
+class Laid:
     hosts = ("00", "01", "10")
     switches = (SimpleNamespace(nodes=[1, 2]), SimpleNamespace(nodes=[3]))
 
@@ -198,7 +206,7 @@ def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_d
     class Fake:
         def __init__(self, *_: object) -> None:
             self.options = LabOptions(topology="bcube:2,1", rest_port=0)
-            self.plan, self.rest, self.work, self.state = Plan, "http://127.0.0.1:7", Path("/tmp/lab"), object()
+            self.plan, self.rest, self.work, self.state = Laid, "http://127.0.0.1:7", Path("/tmp/lab"), object()
             self.signals, self.supervisor = SimpleNamespace(sleep=self._sleep), SimpleNamespace(check=lambda: None)
 
         def _sleep(self, _: float) -> None:
