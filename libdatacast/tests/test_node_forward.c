@@ -380,6 +380,30 @@ static void an_appliance_lets_its_switch_copy(void)
   bench_close(&b);
 }
 
+/* However many children there are: those that get one frame are found among the last, too. */
+static void an_appliance_lets_its_switch_copy_for_the_last_of_many_children(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.ports = 1;
+  cfg.lone_port = true;
+  bench_open(&b, &cfg);
+  dc_node_set_copies(b.node, 19);
+  for (uint16_t i = 0; i < 66; i++) {
+    struct asking a = {.tree = 1, .seq = 1, .ret = SEG(false, 4, i), .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  static const struct dc_segment last[] = {SEG(false, 5), SEG(false, 18)};
+  for (unsigned i = 0; i < 2; i++) {
+    struct asking a = {.tree = 1, .seq = 5, .ret = last[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 5, 0, 200) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 1 && seen.label[0] == (DC_LABEL_REPLICATE | 1u << 5 | 1u << 18));
+  bench_close(&b);
+}
+
 int main(void)
 {
   an_adjacency_is_popped_and_the_rest_sent_on_untouched();
@@ -392,6 +416,7 @@ int main(void)
   a_receiver_on_a_waypoints_host_asks_its_own_node();
   a_source_with_two_children_is_asked_once();
   an_appliance_leaves_every_port_to_its_switch();
+  an_appliance_lets_its_switch_copy_for_the_last_of_many_children();
   data_goes_to_whoever_is_behind_the_port_now();
   an_appliance_lets_its_switch_copy();
   a_host_takes_what_did_not_come_by_its_node();

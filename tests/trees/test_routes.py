@@ -227,6 +227,7 @@ def test_routes_of_trees_from_elsewhere():
     assert [r.blobs for r in routes(Network(g), [t.parent for t in found.trees], "00", receivers)] == [
         r.blobs for r in same
     ]
+    assert routes(found, found.trees[1:]) == same[1:] and len(same) > 1
     with pytest.raises(RouteError) as caught:
         routes(g, [{"12": "02", "02": "01", "01": "00"}], "00", receivers)
     assert caught.value.code == "missing"

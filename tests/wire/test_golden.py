@@ -40,6 +40,11 @@ def test_the_core_reads_and_writes_a_golden_frame(entry: Entry) -> None:
     assert set(entry.frame[len(again) :]) <= {0}
 
 
+def test_what_is_not_said_to_be_a_hello_is_none() -> None:
+    assert wire.encode_frame([], b"x")[12:] == c.ETHERTYPE_DATACAST.to_bytes(2, "big") + b"x"
+    assert wire.encode_frame([], b"x", hello=True)[12:] == c.ETHERTYPE_HELLO.to_bytes(2, "big") + b"x"
+
+
 @pytest.mark.parametrize("entry", named("frame"))
 def test_scapy_reads_a_golden_frame(entry: Entry) -> None:
     frame = Ether(entry.frame)
