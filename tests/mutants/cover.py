@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from tree import Tree
 
 PROCESSES = 3
-FILES = 6
+FILES = 24
 MARKS = "not lab and not alone"
 
 
@@ -42,12 +43,15 @@ def _below(test: str, folder: str) -> bool:
     return test.startswith((folder + "/", folder + "::")) or test == folder
 
 
-def watched(tree: Tree, folders: Iterable[str], kept: Path) -> Cover:
-    """Runs the tests of each folder once, watched, some files at a time, unless that was done for this commit."""
+def watched(tree: Tree, folders: Iterable[str], kept: Path, until: float) -> Cover:
+    """Runs the tests of each folder once, watched, some files at a time, unless that was done for this commit. What is
+    left when the time is over is for the next run."""
     files = [path for folder in folders for path in _files(tree.path, folder)]
     done = {file for path in kept.glob("*/done") for file in path.read_text().split()}
     left = [path for path in dict.fromkeys(files) if path not in done]
     for at in range(0, len(left), FILES):
+        if time.monotonic() > until:
+            raise SystemExit(f"{len(left) - at} files of tests are to be watched yet")
         some = left[at : at + FILES]
         place = kept / some[0].replace("/", "-").removesuffix(".py")
         print(f"watching what {' '.join(some)} reach", flush=True)

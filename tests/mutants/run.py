@@ -358,7 +358,7 @@ def main() -> int:
         return try_listed(trees[0])
     chosen = [part for part in parts if not options.part or part.name in options.part]
     folders = dict.fromkeys(folder for part in chosen for folder in part.tests)
-    campaign = Campaign(revision, cover.watched(trees[0], folders, WORK / "reach" / revision[:10]))
+    campaign = Campaign(revision, cover.watched(trees[0], folders, WORK / "reach" / revision[:10], until))
     for tree, built in list(zip(trees, made, strict=True))[1:]:
         if not built.exists() or built.read_text() != revision:
             tree.like(trees[0])

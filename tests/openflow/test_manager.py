@@ -439,6 +439,13 @@ def test_blocked_ends_leave_a_spanning_tree(n: int) -> None:
     ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": []}]}, "make p4"),
     ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "ports": [{"port": 0, "number": 510}]}],
       "pipeline": {"json": "a", "p4info": "b"}}, "outside 0 to 497"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1},
+                    "ports": [{"port": 0, "number": 1}, {"port": 0, "number": 2}]}]}, "listed twice"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "cache": "p4", "ports": []}]}, "without an appliance"),
+    ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "cache": "p4",
+                    "ports": [{"port": 0, "number": 1}]}]}, "one kind of numbers"),
+    ({"switches": [{"name": "a", "p4runtime": {"address": "x:1"}, "cache": "p4", "ports": []}]}, "`node_pipeline`"),
+    ({"fabric_manager": "10.0.0.1:7500"}, "plain TCP to the fabric manager at 10.0.0.1:7500 is refused"),
 ])
 def test_a_configuration_that_makes_no_sense_names_the_culprit(change: dict[str, Any], text: str) -> None:
     with pytest.raises(SwitchError, match=text) as error:
