@@ -52,6 +52,7 @@ struct state {
   int64_t round_excess;
   uint8_t mode, probe;
   bool alone; /* nobody was behind in this round */
+  bool last;  /* nobody can ask for more */
   bool dry;   /* there was nothing more to send in it: it tells no rate and no round trip (BBR: application-limited) */
   bool whole; /* the mode was START all through it */
   bool edge;  /* the measurement began when the slowest got something */
@@ -104,7 +105,9 @@ static bool waits(struct state *s, dc_time now)
   if (now < s->rests)
     return false;
   dc_time each = (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base, few = ALONE * each;
-  if (now - s->heard > 4 * s->trip + 2 * CREEP * each) /* nobody asks for more: what waits is all that there is */
+  if (now - s->heard >
+      (s->last ? 2 * s->trip
+               : 4 * s->trip + 2 * CREEP * each)) /* nobody asks for more: what waits is all that there is */
     return false;
   if (now - s->moved <= (few > WAIT ? few : WAIT))
     return true;
@@ -290,7 +293,7 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
     return;
   if (lag_of(s) >= ALONE && excess(s) > (int64_t)target_of(s))
     return; /* its own queue, not that of all */
-  uint64_t r = clamped(s, s->base), half = divided(s) ? s->limit / 2 : 0;
+  uint64_t r = clamped(s, s->mode == MEASURE ? s->before : s->base), half = divided(s) ? s->limit / 2 : 0;
   if (s->limit != 0 && s->limit < r)
     r = s->limit; /* a part of what is not sent drains no queue */
   cubic_cut(&s->losses, now, r, half > s->p.rate_min ? half : s->p.rate_min);
@@ -346,6 +349,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   s->sent = e->next_seq;
   s->heard = now;
   s->dry |= e->dry;
+  s->last = e->last;
   if (e->duplicate) {
     if (e->retx)
       lost(s, now, e->seq);
@@ -396,6 +400,8 @@ static void tick(void *state, dc_time now)
   if (now < s->tick + s->p.interval)
     return;
   s->tick += (now - s->tick) / s->p.interval * s->p.interval;
+  if (s->mode == MEASURE && !waits(s, now))
+    take_rate_back(s, now);
   follow(s, now);
 }
 

@@ -294,7 +294,8 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
                                                       : 0,
                           .next_seq = s->sent_n,
                           .depth = depth(s, h),
-                          .dry = s->dry};
+                          .dry = s->dry,
+                          .last = s->end >= dc_runs_end(&s->given)};
   s->dry = false;
   find_slowest(s, now, &e);
   s->cfg.cc->interest(s->cc, now, &e);

@@ -230,6 +230,52 @@ static void steady_is_not_cut_by_losses_of_who_stands_still(void)
   assert(after[0] == after[1]);
 }
 
+/* The slowest stands still as the last of the file is asked for: nobody can say any more that it goes on. */
+static void steady_sends_the_last_of_a_file_at_the_rate_of_before(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  for (int last = 0; last < 2; last++) {
+    start_fluid(cc);
+    while (fluid.now < 100 * DC_MS)
+      flow(cc, 1e9);
+    for (uint32_t k = 0; k < 30; k++) {
+      flow(cc, 0);
+      if (k == 29) {
+        struct dc_cc_event e = {
+            .lag = 30, .seq = fluid.seq + 15, .next_seq = fluid.seq, .depth = DEPTH, .last = last != 0};
+        cc->interest(state, fluid.now, &e);
+      }
+    }
+    assert(cc->rate(state) < params.rate_max / 10);
+    for (dc_time until = fluid.now + 2 * DC_MS; cc->next_tick(state) <= until;)
+      cc->tick(state, cc->next_tick(state));
+    assert(last ? cc->rate(state) == params.rate_max : cc->rate(state) < params.rate_max / 10);
+  }
+}
+
+/* While it is not known how slow the slowest is the source creeps, and what is lost then was not sent at that rate. */
+static void steady_does_not_fall_from_a_rate_it_only_crept_at(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  struct dc_cc_params p = params;
+  struct dc_cc_event e = {.depth = DEPTH};
+  dc_time now = 0;
+  p.credits = 128;
+  cc->init(state, 0, &p);
+  for (uint32_t k = 0; k < 1111; k++) {
+    e.lag = k < 1000 ? 0 : k - 1000;
+    e.seq = k + 127;
+    e.next_seq = k;
+    cc->interest(state, now += PACKET, &e);
+  }
+  assert(cc->rate(state) < p.rate_max / 10);
+  struct dc_cc_event lost = {.duplicate = true, .retx = true, .seq = 1108, .next_seq = 1110, .depth = DEPTH};
+  cc->interest(state, now, &lost);
+  e.lag = 0;
+  cc->interest(state, now, &e);
+  assert(cc->rate(state) == p.rate_max / 10 * 7);
+}
+
 /* One damaged interest asks for seventeen numbers at once: all seem to have had what was not sent yet, and nothing is asked for in the
  * next rounds. */
 static void steady_is_not_slowed_by_an_interest_for_many_numbers(void)
@@ -419,6 +465,8 @@ int main(void)
   steady_falls_below_its_share_at_a_loss();
   steady_is_not_slowed_by_the_depth_of_a_tree();
   steady_is_not_cut_by_losses_of_who_stands_still();
+  steady_sends_the_last_of_a_file_at_the_rate_of_before();
+  steady_does_not_fall_from_a_rate_it_only_crept_at();
   steady_is_not_slowed_by_an_interest_for_many_numbers();
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();
   steady_tells_what_the_path_holds();

@@ -27,6 +27,7 @@ struct dc_cc_event {
   uint32_t next_seq; /* how many numbers were sent so far */
   uint32_t depth;    /* packets that the caches this interest asks for hold (C / packet), at least 1 */
   bool dry;          /* all that there is had been asked for and sent since the last one */
+  bool last;         /* there is nothing new to ask for after this */
 };
 
 #define DC_CC_STATE 384 /* bytes a rule may keep */
