@@ -142,6 +142,9 @@ class Campaign:
 
         code: int | None = 0
         stage: list[str] = []
+        if tree.built != part.build:
+            tree.run(tree.built, 600.0)  # without the change before
+            tree.built = part.build
         try:
             path.write_text(change.applied(before))
             if stillborn(tree, change.path):
@@ -354,6 +357,8 @@ def main() -> int:
     if not made[0].exists() or made[0].read_text() != revision:
         trees[0].prepare(revision)
         made[0].write_text(revision)
+    else:
+        trees[0].unchanged()
     if options.listed:
         return try_listed(trees[0])
     chosen = [part for part in parts if not options.part or part.name in options.part]
@@ -363,8 +368,8 @@ def main() -> int:
         if not built.exists() or built.read_text() != revision:
             tree.like(trees[0])
             built.write_text(revision)
-    for tree in trees:
-        tree.unchanged()
+        else:
+            tree.unchanged()
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
     results = known() if options.again else [result for result in known() if result.revision == revision]

@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "mutants"
+PROGRAMS = ["build/datacast-agent", "build/datacast-agent-asan", "build/datacast-switch", "build/asan/datacast-switch"]
 
 
 class Tree:
@@ -21,6 +22,8 @@ class Tree:
     def __init__(self, number: int = 0) -> None:
         self.path = WORK / ("tree" if number == 0 else f"tree-{number}")
         self.log = WORK / f"{self.path.name}.log"
+        self.built = "true"
+        """The command of the last change: what it built still has that change."""
         reached = self.path / "build" / "reached.o"
         path = f"{self.path / 'tests/mutants/bin'}:{os.environ['PATH']}"
         self.environment = {
@@ -64,12 +67,13 @@ class Tree:
         subprocess.run(["git", "checkout", "-qf", "--detach", revision], cwd=self.path, check=True)
         print(f"building {revision[:10]} in {self.path.relative_to(ROOT)}", flush=True)
         self.must("mkdir -p build && /usr/bin/gcc -O2 -fPIC -Wall -c tests/mutants/reached.c -o build/reached.o")
-        self.must("make build && make -s build/datacast-agent-asan build/asan/datacast-switch")
+        self.must("make build && make -s " + " ".join(PROGRAMS))
         self.must("make -j2 -f tests/mutants/core.mk")
 
     def unchanged(self) -> None:
-        """What a run that was ended had changed is as it was."""
+        """What a run before had changed is as it was, in what was built, too."""
         subprocess.run(["git", "checkout", "-qf", "."], cwd=self.path, check=True)
+        self.must("make -s -f tests/mutants/core.mk && make -s " + " ".join(PROGRAMS))
 
     def like(self, other: Tree) -> None:
         """The same as another that is built, at a place of its own."""
