@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -74,7 +74,7 @@ def up(
             screen.close()
             assert lab.state is not None
             text = sites_text(lab) if isinstance(lab, SitesLab) else up_text(lab)
-            print(json.dumps(describe(lab.state)) if as_json else text, flush=True)
+            print(json.dumps(asdict(describe(lab.state))) if as_json else text, flush=True)
             while True:
                 lab.signals.sleep(0.5)
                 lab.supervisor.check()
@@ -107,26 +107,28 @@ def run(
     """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
     from datacast.cli.lab_show import Screen, print_report, print_sites_report
     from datacast.core.quantities import parse_rate, parse_size
+    from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName
     from datacast.lab import run as lab_run
     from datacast.lab import site_run
     from datacast.lab import sites as wan
     from datacast.lab.faults import parse_faults
     from datacast.lab.lab import load_topology
+    from datacast.lab.report import Report, text
     from datacast.lab.signals import Signals
     from datacast.lab.state import lab_name
 
     quiet = str(json_path) == "-"
     screen = Screen(quiet=quiet)
     try:
-        given = {
-            "trees": trees,
-            "cache_bytes": parse_size(cache) if cache else None,
-            "credits": credits,
-            "cc": cc,
-            "delivery": delivery,
-            "planner": planner,
-            "delta_bps": parse_rate(delta) if delta else None,
-        }
+        of_group = GroupOptions(
+            trees=trees,
+            cache_bytes=parse_size(cache) if cache else None,
+            credits=credits,
+            cc=cc,
+            delivery=cast(Delivery | None, delivery),
+            planner=cast(PlannerName | None, planner),
+            delta_bps=parse_rate(delta) if delta else None,
+        )
         sources = [part.strip() for part in (source or "").split(",") if part.strip()]
         transfer = lab_run.Transfer(
             source=sources[0] if sources else None,
@@ -135,7 +137,7 @@ def run(
             size=parse_size(size) if size else None if file else 256 << 20,
             file=file,
             seed=seed,
-            options={key: value for key, value in given.items() if value is not None},
+            options=of_group,
         )
         options = flags.options()
         if flags.sites:
@@ -153,15 +155,14 @@ def run(
             report = go(options, lab_name(flags.name), transfer, screen, signals)
     except DatacastError as error:
         raise _fail(error) from error
-    text = json.dumps(report, indent=1)
     if quiet:
-        print(text)
+        print(text(report))
     else:
-        (print_sites_report if flags.sites else print_report)(report)
+        print_report(report) if isinstance(report, Report) else print_sites_report(report)
         if json_path:
-            json_path.write_text(text + "\n")
+            json_path.write_text(text(report) + "\n")
             print(f"report: {json_path}")
-    raise typer.Exit(0 if report["ok"] else FAILED)
+    raise typer.Exit(0 if report.ok else FAILED)
 
 
 def down(name: Name = None) -> None:
@@ -183,12 +184,12 @@ def status(as_json: Annotated[bool, Option("--json", help="Print JSON for machin
 
     labs = [describe(state) for state in Registry().all()]
     if as_json:
-        print(json.dumps(labs, indent=1))
+        print(json.dumps([asdict(lab) for lab in labs], indent=1))
         return
     if not labs:
         print("no lab is running")
     for lab in labs:
         print(
-            f"{lab['name']}: {lab['status']}, {lab['topology']}, process {lab['pid']} with {lab['processes']} more, "
-            f"REST {lab['rest']}, files in {lab['work']}"
+            f"{lab.name}: {lab.status}, {lab.topology}, process {lab.pid} with {lab.processes} more, "
+            f"REST {lab.rest}, files in {lab.work}"
         )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -16,12 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from datacast.cli.output import output
-from datacast.cli.showing import appliance_notes
-from datacast.fabric_manager.api.reports import Reaction
+from datacast.cli.showing import appliance_notes, message_of
 
 if TYPE_CHECKING:
+    from datacast.controller.api.records import GroupRecord
     from datacast.lab.lab import Lab
+    from datacast.lab.report import Report
     from datacast.lab.site_lab import SitesLab
+    from datacast.lab.site_run import SitesReport
 
 ROWS = 16
 """Receivers shown one by one while a transfer runs; the rest is in the first bar."""
@@ -93,18 +94,14 @@ class Screen:
     def verified(self, done: int, total: int) -> None:
         self._bar("SHA-256", done / total if total else 1.0)
 
-    def group(self, group: dict[str, Any]) -> None:
-        receivers = group["receivers"]
-        rate = sum(tree.get("rate_bps", 0) for tree in group.get("trees", {}).values()) / 1e6
-        note = f"{rate:8.1f} Mb/s over {len(group.get('trees', {}))} trees, {group['state']}"
-        self._bar("group", group["fraction"], note)
-        for name in list(receivers)[:ROWS]:
-            figures = receivers[name]
-            text = (
-                f"{figures.get('rate_bps', 0) / 1e6:8.1f} Mb/s" if figures["state"] == "running" else figures["state"]
-            )
-            self._bar(name, figures.get("fraction", 0.0), text)
-        self._plain(f"{100 * group['fraction']:5.1f} % {note.strip()}")
+    def group(self, group: GroupRecord) -> None:
+        rate = sum(tree.rate_bps for tree in group.trees.values()) / 1e6
+        note = f"{rate:8.1f} Mb/s over {len(group.trees)} trees, {group.state}"
+        self._bar("group", group.fraction, note)
+        for name, figures in list(group.receivers.items())[:ROWS]:
+            text = f"{figures.rate_bps / 1e6:8.1f} Mb/s" if figures.state == "running" else figures.state
+            self._bar(name, figures.fraction, text)
+        self._plain(f"{100 * group.fraction:5.1f} % {note.strip()}")
 
 
 def up_text(lab: Lab) -> str:
@@ -144,80 +141,76 @@ def _number(value: float | None, unit: str = "", digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def _busy(report: dict[str, Any]) -> str:
-    bound = " (the processor set the pace, not the links)" if report["cpu_bound"] else ""
-    return f"{100 * report['cpu_busy']:.0f} % of all cores, {100 * report['cpu_lab']:.0f} % by the lab{bound}"
+def _busy(report: Report | SitesReport) -> str:
+    bound = " (the processor set the pace, not the links)" if report.cpu_bound else ""
+    return f"{100 * report.cpu_busy:.0f} % of all cores, {100 * report.cpu_lab:.0f} % by the lab{bound}"
 
 
-def _print_verdict(console: Console, report: dict[str, Any]) -> None:
-    receivers = report["receivers"].values()
-    good = sum(one["sha256_ok"] for one in receivers)
-    if report["ok"]:
+def _print_verdict(console: Console, report: Report | SitesReport) -> None:
+    receivers = report.receivers.values()
+    good = sum(one.sha256_ok for one in receivers)
+    if report.ok:
         console.print(f"delivered to {good} of {len(receivers)} and verified", style="green")
     else:
-        why = (report.get("error") or {}).get("message", "")
-        console.print(Text(f"delivered to {good} of {len(receivers)}", "red"), why)
+        console.print(Text(f"delivered to {good} of {len(receivers)}", "red"), message_of(report.error))
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_report(report: Report) -> None:
     """The report beside the ideal, for people."""
     console = output()
-    trees, receivers = report["trees"], report["receivers"]
+    trees = report.trees
     figures = Table(box=None, show_header=False, pad_edge=False)
-    start = report["start_s"]
+    start = report.start_s
     figures.add_row("first data packet after", "-" if start is None else f"{1000 * start:.0f} ms")
-    figures.add_row("finish", _number(report["finish_s"], " s"))
-    figures.add_row("ideal", _number(report["ideal_s"], " s"))
-    figures.add_row("finish over ideal", _number(report["finish_over_ideal"]))
-    figures.add_row("link stress", _number(report["link_stress"], digits=4))
-    figures.add_row("duplicate data ratio", f"{100 * report['duplicate_ratio']:.2f} %")
+    figures.add_row("finish", _number(report.finish_s, " s"))
+    figures.add_row("ideal", _number(report.ideal_s, " s"))
+    figures.add_row("finish over ideal", _number(report.finish_over_ideal))
+    figures.add_row("link stress", _number(report.link_stress, digits=4))
+    figures.add_row("duplicate data ratio", f"{100 * report.duplicate_ratio:.2f} %")
     figures.add_row("processor busy", _busy(report))
     console.print(figures)
     table = Table(title="trees", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for title in ("tree", "links", "depth", "new packets", "duplicates", "cache hits"):
         table.add_column(title, justify="right")
-    for i in range(trees["count"]):
-        table.add_row(
-            str(i), *(str(trees[key][i]) for key in ("links", "depths", "new_packets", "duplicates", "cache_hits"))
-        )
+    rows = zip(trees.links, trees.depths, trees.new_packets, trees.duplicates, trees.cache_hits, strict=True)
+    for number, row in enumerate(rows):
+        table.add_row(str(number), *map(str, row))
     console.print(table)
     table = Table(title="receivers", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for title in ("host", "finish s", "Mb/s", "SHA-256", ""):
         table.add_column(title, justify="left" if title in ("host", "") else "right")
-    for name, figure in receivers.items():
+    for name, figure in report.receivers.items():
         table.add_row(
             name,
-            _number(figure["finish_s"]),
-            _number(figure["goodput_mbps"], digits=1),
-            Text("ok", "green") if figure["sha256_ok"] else Text("wrong", "red"),
-            (figure.get("error") or {}).get("message", ""),
+            _number(figure.finish_s),
+            _number(figure.goodput_mbps, digits=1),
+            Text("ok", "green") if figure.sha256_ok else Text("wrong", "red"),
+            message_of(figure.error or None),
         )
     console.print(table)
-    for text in appliance_notes(
-        report.get("plain_branches", ()), msgspec.convert(report.get("reactions", []), list[Reaction])
-    ):
+    for text in appliance_notes(report.plain_branches, report.reactions):
         console.print(text, style="yellow")
     _print_verdict(console, report)
 
 
-def print_sites_report(report: dict[str, Any]) -> None:
+def print_sites_report(report: SitesReport) -> None:
     """Each site beside what its links allow, and what the WAN links carried."""
     console = output()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("site", "hosts", "verified", "finish s", "its links allow s", "over that"):
         table.add_column(title, justify="left" if title == "site" else "right")
-    for name, one in report["sites"].items():
-        figures = (_number(one[key]) for key in ("finish_s", "ideal_s", "finish_over_ideal"))
-        table.add_row(name, str(one["hosts"]), str(one["verified"]), *figures)
+    for name, site in report.sites.items():
+        figures = map(_number, (site.finish_s, site.ideal_s, site.finish_over_ideal))
+        table.add_row(name, str(site.hosts), str(site.verified), *figures)
     console.print(table)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("WAN", "bytes", "over the file"):
         table.add_column(title, justify="left" if title == "WAN" else "right")
-    for name, one in report["wan"].items():
-        table.add_row(name, str(one["bytes"]), _number(one["over_file"], digits=4))
+    for name, wan in report.wan.items():
+        table.add_row(name, str(wan.bytes), _number(wan.over_file, digits=4))
     console.print(table)
     console.print(f"processor busy: {_busy(report)}")
-    for one in report["faults"]:
-        if one["error"]:
-            console.print(f"{one['spec']}: {one['error']}", style="yellow")
+    for fault in report.faults:
+        if fault.error:
+            console.print(f"{fault.spec}: {fault.error}", style="yellow")
     _print_verdict(console, report)

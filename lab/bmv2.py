@@ -7,11 +7,11 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datacast.core.constants import P4_CPU_PORT, P4_LOOP_IN, P4_LOOP_OUT
 from datacast.lab.controlled import ControlledPlane, give_room
-from datacast.lab.dataplane import DataPlane
+from datacast.lab.dataplane import DataPlane, Settings
 from datacast.lab.errors import LabError
 from datacast.lab.plan import Machine
 from datacast.lab.processes import DATA_PATH
@@ -111,10 +111,10 @@ class Bmv2Plane(ControlledPlane):
     def start_switch(self, lab: Lab, machine: Machine, node: str) -> None:
         self._serve(lab, *self._start(lab, machine, node))
 
-    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+    def address(self, lab: Lab, machine: Machine, node: str) -> Settings:
         return {"p4runtime": {"address": self._server(machine, node), "device_id": machine.nodes.index(node) + 1}}
 
-    def settings(self, lab: Lab) -> dict[str, Any]:
+    def settings(self, lab: Lab) -> Settings:
         return {"pipeline": self.pipeline}
 
     def ready(self, lab: Lab) -> None:
@@ -154,10 +154,10 @@ class P4Plane(Bmv2Plane):
             script += "".join(data_port_script(end, 0, mtu, 0) for end in ends)
         lab.network.run_in(machine.name, ["sh", "-euc", script])
 
-    def cache(self, machine: Machine, node: str, control: str | None) -> dict[str, Any]:
+    def cache(self, machine: Machine, node: str, control: str | None) -> Settings:
         return {"cache": "p4"}
 
-    def settings(self, lab: Lab) -> dict[str, Any]:
+    def settings(self, lab: Lab) -> Settings:
         return {"node_pipeline": self.pipeline}
 
     def _controls(self, lab: Lab, machine: Machine) -> list[tuple[Path, tuple[str, ...]]]:

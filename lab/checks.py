@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from datacast.lab.errors import LabError
 from datacast.lab.programs import find_program
@@ -28,7 +27,7 @@ class Check:
     detail: str
     remedy: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 

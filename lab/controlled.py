@@ -14,13 +14,13 @@ import socket
 import struct
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from datacast.core import constants as wire
-from datacast.lab.counters import ask_control
-from datacast.lab.dataplane import EAL_MEMORY_MB, DataPlane
+from datacast.lab.counters import NodeCounters, PortCounters, ask_control
+from datacast.lab.dataplane import EAL_MEMORY_MB, DataPlane, Settings
 from datacast.lab.errors import LabError
 from datacast.lab.namespace import inside
 from datacast.lab.plan import PORTS_PER_PROCESS, Machine
@@ -148,19 +148,19 @@ class ControlledPlane(DataPlane):
         """Start the switches of one machine; their appliances' interfaces are there."""
 
     @abstractmethod
-    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+    def address(self, lab: Lab, machine: Machine, node: str) -> Settings:
         """How the controller and the switch meet: the key `openflow` or `p4runtime` of a switch."""
 
-    def settings(self, lab: Lab) -> dict[str, Any]:
+    def settings(self, lab: Lab) -> Settings:
         """Further keys of the controller's file."""
         return {}
 
     # ---- the controller ----
-    def cache(self, machine: Machine, node: str, control: str | None) -> dict[str, Any]:
+    def cache(self, machine: Machine, node: str, control: str | None) -> Settings:
         """Keys of a switch that say who caches."""
         return {"appliance": {"number": self.appliance_number(machine, node), "control": control}}
 
-    def controller_config(self, lab: Lab) -> dict[str, Any]:
+    def controller_config(self, lab: Lab) -> Settings:
         """docs/dataplanes.md."""
         switches = []
         for machine in self._machines.values():
@@ -188,21 +188,20 @@ class ControlledPlane(DataPlane):
         return {"switches": switches, **reporting, **self.settings(lab)}
 
     # ---- counters ----
-    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, NodeCounters]:
         """Per switch: data packets by port (tx_data), and what its appliance sent, its trees and drops (not of one
         that is to be killed: it begins anew)."""
-        found: dict[str, dict[str, Any]] = {
-            node: {"ports": {str(p.port): {"tx_data": self._taps[node, p.port].packets()} for p in machine.ports[node]}}
+        found = {
+            node: NodeCounters(
+                ports={str(p.port): PortCounters(self._taps[node, p.port].packets()) for p in machine.ports[node]}
+            )
             for node in machine.nodes
         }
         for control, nodes in self._controls(lab, machine):
             if not set(nodes) & set(lab.options.appliances_apart):
-                for node, own in ask_control(control, "counters")["nodes"].items():
-                    found[node] |= {
-                        "drop": own["drop"],
-                        "tree_counters": own["tree_counters"],
-                        "appliance_tx_data": own["ports"]["0"]["tx_data"],
-                    }
+                for node, own in ask_control(control, "counters").items():
+                    found[node].drop, found[node].tree_counters = own.drop, own.tree_counters
+                    found[node].appliance_tx_data = own.ports["0"].tx_data
         return found
 
 

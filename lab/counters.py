@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from datacast.lab.errors import LabError
-from datacast.services.framing import Decoder, encode
+from datacast.services.framing import Decoder, FramingError, encode, read_json
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
@@ -20,8 +22,40 @@ CPU_BOUND = 0.9
 """Share of all cores, or of one core by one process, from which on the processor sets the pace."""
 
 
-def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dict[str, Any]:
-    """One request to a switch's control socket (dpdk_cache/README.md). Raises LabError when it does not answer."""
+class PortCounters(msgspec.Struct):
+    """What switches and agents count, as far as the lab looks at it."""
+
+    tx_data: int = 0
+    tx_data_payload: int | None = None
+    """None: it counts no bytes."""
+
+
+class TreeCounters(msgspec.Struct):
+    tree: int
+    hits: int = 0
+    data: int = 0
+
+
+class NodeCounters(msgspec.Struct):
+    ports: dict[str, PortCounters] = {}
+    tree_counters: list[TreeCounters] = []
+    drop: dict[str, int] = {}
+    """Frames by reason."""
+    appliance_tx_data: int | None = None
+    """Of a switch with a cache appliance: what that sent."""
+
+
+class _Told(msgspec.Struct):
+    """A switch's answer."""
+
+    ok: bool = False
+    error: str = ""
+    nodes: dict[str, NodeCounters] = {}
+
+
+def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dict[str, NodeCounters]:
+    """One request to a switch's control socket (dpdk_cache/README.md); of `counters` those of its nodes. Raises
+    LabError when it does not answer."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(timeout_s)
@@ -33,21 +67,25 @@ def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dic
                 if not part:
                     break
                 data += part
-        answer = json.loads(data)
-    except (OSError, ValueError) as error:
+        answer = read_json(_switch, data)
+    except (OSError, FramingError) as error:
         raise LabError(f"no answer from the switch at {path}: {error}", what=str(path)) from error
-    if not answer.get("ok"):
-        raise LabError(f"the switch at {path}: {answer.get('error')}", what=str(path))
-    return answer
+    if not answer.ok:
+        raise LabError(f"the switch at {path}: {answer.error}", what=str(path))
+    return answer.nodes
 
 
-def ask_agent(lab: Lab, node: str, op: str, body: dict[str, Any], timeout_s: float = 3.0) -> dict[str, Any]:
-    """One signalling request to one agent (docs/signalling.md); its own result. Raises LabError."""
+_switch: msgspec.json.Decoder[_Told] = msgspec.json.Decoder(_Told)
+
+
+def ask_agent(lab: Lab, node: str, timeout_s: float = 3.0) -> NodeCounters:
+    """An agent's counters, by a request of the signalling (docs/signalling.md). Raises LabError."""
     address = lab.agent_address(node)
+    body = {"counters": True}
     request = {
         "type": "request",
         "id": 1,
-        "op": op,
+        "op": "node",
         "timeout_ms": int(timeout_s * 1000),
         "all": body,
         "tree": {"n": node, "a": address, "b": body},
@@ -59,10 +97,10 @@ def ask_agent(lab: Lab, node: str, op: str, body: dict[str, Any], timeout_s: flo
             while part := sock.recv(1 << 16):
                 for message in decoder.feed(part):
                     if message["type"] == "ack":
-                        return message["results"][node]
+                        return msgspec.convert(message["results"][node], NodeCounters)
                     if message["type"] == "error":
                         raise LabError(f"agent {node}: {message.get('error')}", what=node)
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, FramingError, msgspec.ValidationError) as error:
         raise LabError(f"no answer from agent {node} at {address}: {error}", what=node) from error
     raise LabError(f"agent {node} at {address} closed the connection", what=node)
 
@@ -86,21 +124,21 @@ class Traffic:
     silent: list[str] = field(default_factory=list)
     """Nodes that did not tell."""
 
-    def add(self, counters: dict[str, Any]) -> None:
-        """One node's counters, as switches and agents give them."""
-        for port in counters.get("ports", {}).values():
-            if "tx_data_payload" in port:
-                self.data_payload += int(port["tx_data_payload"])
+    def add(self, counters: NodeCounters) -> None:
+        """One node's counters."""
+        for port in counters.ports.values():
+            if port.tx_data_payload is not None:
+                self.data_payload += port.tx_data_payload
             else:
-                self.data_packets += int(port.get("tx_data", 0))
-        for tree in counters.get("tree_counters", ()):
-            self.hits[int(tree["tree"])] = self.hits.get(int(tree["tree"]), 0) + int(tree.get("hits", 0))
-            if "appliance_tx_data" in counters:
-                self.appliance_had += int(tree["hits"]) + int(tree["data"])
-        self.appliance_sent += int(counters.get("appliance_tx_data", 0))
-        for reason, count in counters.get("drop", {}).items():
+                self.data_packets += port.tx_data
+        for tree in counters.tree_counters:
+            self.hits[tree.tree] = self.hits.get(tree.tree, 0) + tree.hits
+            if counters.appliance_tx_data is not None:
+                self.appliance_had += tree.hits + tree.data
+        self.appliance_sent += counters.appliance_tx_data or 0
+        for reason, count in counters.drop.items():
             if count:
-                self.drops[reason] = self.drops.get(reason, 0) + int(count)
+                self.drops[reason] = self.drops.get(reason, 0) + count
 
     def since(self, before: Traffic) -> Traffic:
         def minus(now: dict[Any, int], then: dict[Any, int]) -> dict[Any, int]:
@@ -128,7 +166,7 @@ def traffic(lab: Lab) -> Traffic:
             total.silent += machine.nodes
     for host in lab.plan.hosts:
         try:
-            total.add(ask_agent(lab, host, "node", {"counters": True}))
+            total.add(ask_agent(lab, host))
         except LabError:
             total.silent.append(host)
     return total

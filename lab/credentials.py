@@ -70,7 +70,7 @@ class Credentials:
         files = self._files.get(identity)
         return ["--master-cert", files["cert"], "--master-key", files["key"]] if files else []
 
-    def settings(self, identity: str) -> dict[str, Any]:
+    def settings(self, identity: str) -> dict[str, dict[str, str] | bool]:
         """For a configuration file."""
         files = self._files.get(identity)
         return {"tls": files} if files else {"insecure": True}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from datacast.lab.counters import ask_control
+from datacast.lab.counters import NodeCounters, ask_control
 from datacast.lab.errors import LabError
 from datacast.lab.plan import PORTS_PER_PROCESS, Machine, Port
 from datacast.lab.programs import need_program
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
 
+Settings = dict[str, Any]
+"""A daemon's file, or part of one, as YAML has it: the daemon says what may stand there, and refuses the rest."""
 EAL_MEMORY_MB = 2048
 """Address room for the packet pools of a switch process; memory that is not needed is never touched."""
 
@@ -63,7 +65,7 @@ class DataPlane(ABC):
     def start(self, lab: Lab, machine: Machine) -> None:
         """Start the switches of one machine under the lab's supervisor."""
 
-    def controller_config(self, lab: Lab) -> dict[str, Any]:
+    def controller_config(self, lab: Lab) -> Settings:
         """The controller's file of switches to program (docs/dataplanes.md); empty: it has none to program."""
         return {}
 
@@ -90,7 +92,7 @@ class DataPlane(ABC):
         """Start it again after it was killed."""
 
     @abstractmethod
-    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, NodeCounters]:
         """Counters of every switch of a machine: see DpdkPlane.counters."""
 
 
@@ -114,7 +116,7 @@ class DpdkPlane(DataPlane):
         """What a port leads over."""
         return {"iface": port.ifname}
 
-    def configuration(self, lab: Lab, machine: Machine) -> dict[str, Any]:
+    def configuration(self, lab: Lab, machine: Machine) -> Settings:
         """The YAML file of a switch process (dpdk_cache/README.md)."""
         from datacast.lab.lab import machine_identity
 
@@ -145,13 +147,9 @@ class DpdkPlane(DataPlane):
         command = [need_program("datacast-switch"), "--config", str(config)]
         lab.supervisor.start(machine.name, command, lab.network.spawn(machine), lab.options.realtime)
 
-    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, NodeCounters]:
         """Per switch what its control socket says: ports, trees, reasons to drop."""
-        return ask_control(self.control(lab, machine), "counters")["nodes"]
-
-    def ports(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
-        """Per switch and port what its control socket says of it."""
-        return ask_control(self.control(lab, machine), "ports")["nodes"]
+        return ask_control(self.control(lab, machine), "counters")
 
 
 def data_plane(name: str) -> DataPlane:

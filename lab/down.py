@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
 
 from datacast.lab.errors import LabError
 from datacast.lab.lab import clean
@@ -44,15 +44,28 @@ def take_down(name: str, registry: Registry | None = None) -> State:
     return state
 
 
-def describe(state: State) -> dict[str, Any]:
-    """For `lab status`."""
-    return {
-        "name": state.name,
-        "status": state.status if state.alive else "left over",
-        "pid": state.pid,
-        "topology": state.topology,
-        "rest": state.rest,
-        "work": state.work,
-        "hosts": state.hosts,
-        "processes": len(marked(state.identity)),
-    }
+@dataclass(frozen=True)
+class LabStatus:
+    """What `lab status` tells of one."""
+
+    name: str
+    status: str
+    pid: int
+    topology: str
+    rest: str
+    work: str
+    hosts: dict[str, dict[str, str]]
+    processes: int
+
+
+def describe(state: State) -> LabStatus:
+    return LabStatus(
+        name=state.name,
+        status=state.status if state.alive else "left over",
+        pid=state.pid,
+        topology=state.topology,
+        rest=state.rest,
+        work=state.work,
+        hosts=state.hosts,
+        processes=len(marked(state.identity)),
+    )

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from datacast.fabric_manager.api import topology
+from datacast.fabric_manager.api.topology import LinkChange, NodeChange
+from datacast.services.framing import FramingError
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
 
+@dataclass(frozen=True)
+class Seen:
+    event: NodeChange | LinkChange
+    received_ns: int
+    """When it arrived here."""
+
+    @property
+    def happened_ns(self) -> int:
+        """As who saw it says, where it does."""
+        return (self.event.t_ns if isinstance(self.event, LinkChange) else None) or self.received_ns
+
+
 class FabricEvents:
-    """The fabric manager's view from `start` to `stop`: `seen` holds its `link` and `node` events, with the time when
-    they arrived here."""
+    """The fabric manager's view from `start` to `stop`: `seen` holds its changes of links and nodes."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.seen: list[dict[str, Any]] = []
+        self.seen: list[Seen] = []
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
@@ -34,10 +49,10 @@ class FabricEvents:
             try:
                 with self.lab.credentials.open("GET", url) as answer:
                     for line in answer:
-                        event = json.loads(line)
-                        if event["type"] in ("link", "node"):
-                            self.seen.append({**event, "received_ns": time.time_ns()})
+                        event = topology.read(line)
+                        if isinstance(event, NodeChange | LinkChange):
+                            self.seen.append(Seen(event, time.time_ns()))
                         if self._end.is_set():
                             return
-            except (OSError, ValueError):
+            except (OSError, FramingError):
                 self._end.wait(0.1)

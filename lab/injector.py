@@ -12,17 +12,30 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
+from datacast.fabric_manager.api.records import MasterOf
+from datacast.fabric_manager.api.reports import Reaction
+from datacast.fabric_manager.api.topology import NodeChange
 from datacast.lab.counters import ask_control
 from datacast.lab.dataplane import DpdkPlane
 from datacast.lab.errors import LabError
-from datacast.lab.fabric_events import FabricEvents
+from datacast.lab.fabric_events import FabricEvents, Seen
 from datacast.lab.faults import Fault
 from datacast.lab.interfaces import Interfaces
 from datacast.lab.limits import Limits
+from datacast.lab.report import FaultReport
 from datacast.lab.state import marked
+from datacast.services.problems import formed
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
+    from datacast.lab.processes import Process
+
+Links = list[tuple[str, str, bool]]
+"""Both ends, and whether it is up."""
+Appliances = list[tuple[str, bool]]
+"""The switch, and whether its cache is there."""
 
 TAKEN_OVER_S = 30.0
 
@@ -43,12 +56,12 @@ class Injector:
         self.events = FabricEvents(lab)
         self._ended: set[int] = set()
         self._limits: dict[tuple[str, str], Limits] = {}
-        self._leaving: dict[str, Any] = {}
+        self._leaving: dict[str, Process] = {}
         """Processes of switches that are being upgraded."""
         self._group = ""
         self._masters: set[int] = set()
         """Processes that were killed as masters; whoever else must notice that first."""
-        self._started: list[Any] = []
+        self._started: list[Process] = []
         self._end = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -129,7 +142,7 @@ class Injector:
         self.interfaces.close()
 
     # ---- doing it ----
-    def _process(self, name: str) -> Any:
+    def _process(self, name: str) -> Process:
         found = [p for p in self.lab.supervisor.processes if p.name == name and p.running]
         if not found:
             raise LabError(f"{name} does not run", what=name)
@@ -254,7 +267,7 @@ class Injector:
                 (port.neighbour, port.neighbour_port, REVERSE[fault.way]),
             ):
                 if node not in self.lab.plan.hosts:
-                    self._ask(node, {"port": number, "blackhole": SWITCH_WAYS[way] if on else "off"})
+                    self._ask(node, port=number, blackhole=SWITCH_WAYS[way] if on else "off")
                     return
         if fault.way != "in":
             self.lab.network.swallow(port.node, port.port, on)
@@ -263,9 +276,9 @@ class Injector:
 
     def _corrupt(self, fault: Fault, share: float) -> None:
         for port in self.lab.plan.machine_of(fault.node).ports[fault.node]:
-            self._ask(fault.node, {"port": port.port, "corrupt": share})
+            self._ask(fault.node, port=port.port, corrupt=share)
 
-    def _ask(self, node: str, request: dict[str, Any]) -> None:
+    def _ask(self, node: str, **request: Any) -> None:
         lab = self.lab
         control = lab.plane.control(lab, lab.plan.machine_of(node))  # type: ignore[attr-defined]
         ask_control(control, "fault", node=node, **request)
@@ -291,51 +304,57 @@ class Injector:
     def _master(self) -> int:
         """The process that runs the group's master. Another one that is to take over is waited for."""
         end = time.monotonic() + TAKEN_OVER_S
-        while not (pid := self._get(f"/groups/{self._group}/master")["pid"]) or pid in self._masters:
+        while not (pid := self._master_now().pid) or pid in self._masters:
             if time.monotonic() > end or self._end.wait(0.02):
                 raise LabError("the group has no master now", what="master")
-        return int(pid)
+        return pid
 
-    def _get(self, path: str) -> dict[str, Any]:
-        return self.lab.fabric_json(path)
+    def _master_now(self) -> MasterOf:
+        told = self.lab.fabric_json(f"/groups/{self._group}/master")
+        return formed(told, MasterOf, f"fabric manager at {self.lab.fabric_url}")
 
     # ---- what came of it ----
-    def report(self, reactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Per fault: when it happened, and milliseconds from then until the report, the decision, the acknowledged
-        signals, and the first data packet over the new routes. None: it did not come to that."""
+    def report(self, reactions: list[Reaction]) -> list[FaultReport]:
         return [self._one(index, fault, reactions) for index, fault in enumerate(self.faults)]
 
-    def _one(self, index: int, fault: Fault, reactions: list[dict[str, Any]]) -> dict[str, Any]:
+    def _one(self, index: int, fault: Fault, reactions: list[Reaction]) -> FaultReport:
         failed = self.failed_ns.get(index)
 
-        def mine(links: list[Any], appliances: list[Any], received: int | None) -> bool:
+        def mine(links: Links, appliances: Appliances, received: int | None) -> bool:
             up = fault.kind == "link" and fault.up
             if failed is None or received is None or received < failed:
                 return False
             if fault.kind == "appliance":
-                return [fault.node, False] in appliances
-            return any(frozenset((u, v)) in fault.links and (bool(is_up) == up) for u, v, is_up in links)
+                return (fault.node, False) in appliances
+            return any(frozenset((u, v)) in fault.links and is_up == up for u, v, is_up in links)
 
-        def told(event: dict[str, Any]) -> bool:
-            if event["type"] == "node":
-                return mine([], [[event["name"], event["cache"]]], event["received_ns"])
-            return mine([[event["u"], event["v"], event["up"]]], [], event["received_ns"])
+        def told(seen: Seen) -> bool:
+            event = seen.event
+            if isinstance(event, NodeChange):
+                return mine([], [] if event.cache is None else [(event.name, event.cache)], seen.received_ns)
+            return mine([(event.u, event.v, event.up)], [], seen.received_ns)
 
         def ms(at: int | None) -> float | None:
             return round((at - failed) / 1e6, 3) if at and failed else None
 
-        seen = [e for e in self.events.seen if told(e)]
-        reaction = next((r for r in reactions if mine(r["links"], r.get("appliances", []), r["received_ns"])), {})
-        return {
-            "spec": fault.spec,
-            "at_s": fault.at_s,
-            "failed_ns": failed,
-            "error": self.errors.get(index) or (None if failed else "the transfer was over before"),
-            "detected_ms": ms(min((e.get("t_ns") or e["received_ns"] for e in seen), default=None)),
-            "known_ms": ms(min((at for e in (*seen, reaction) if (at := e.get("received_ns"))), default=None)),
-            "recomputed_ms": ms(reaction.get("recomputed_ns")),
-            "signalled_ms": ms(reaction.get("signalled_ns")),
-            "resumed_ms": ms(reaction.get("resumed_ns")),
-            "all_resumed_ms": ms(reaction.get("all_resumed_ns")),
-            **{key: reaction[key] for key in ("changed", "lost", "revived", "members", "cut_off") if reaction.get(key)},
-        }
+        seen = [one for one in self.events.seen if told(one)]
+        found = next((r for r in reactions if mine(r.links, r.appliances, r.received_ns)), None)
+        reaction = found or Reaction()
+        heard = [one.received_ns for one in seen] + ([reaction.received_ns] if reaction.received_ns else [])
+        return FaultReport(
+            spec=fault.spec,
+            at_s=fault.at_s,
+            failed_ns=failed,
+            error=self.errors.get(index) or (None if failed else "the transfer was over before"),
+            detected_ms=ms(min((one.happened_ns for one in seen), default=None)),
+            known_ms=ms(min(heard, default=None)),
+            recomputed_ms=ms(reaction.recomputed_ns),
+            signalled_ms=ms(reaction.signalled_ns),
+            resumed_ms=ms(reaction.resumed_ns),
+            all_resumed_ms=ms(reaction.all_resumed_ns),
+            changed=reaction.changed or UNSET,
+            lost=reaction.lost or UNSET,
+            revived=reaction.revived or UNSET,
+            members=reaction.members or UNSET,
+            cut_off=reaction.cut_off or UNSET,
+        )

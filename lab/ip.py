@@ -16,10 +16,11 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import networkx as nx
 
+from datacast.lab.counters import NodeCounters
 from datacast.lab.dataplane import DataPlane
 from datacast.lab.errors import LabError
 from datacast.lab.plan import PORTS_PER_PROCESS, Machine, Plan
@@ -199,10 +200,9 @@ class IpPlane(DataPlane):
         lab.progress("tunnels")
 
         def up() -> bool:
-            links = lab.rest_json("GET", "/topology")["links"]
-            return all(link["up"] for link in links)
+            return all(link.up for link in lab.topology().links)
 
         lab.supervisor.wait(up, READY_S, "tunnels between all hosts")
 
-    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, NodeCounters]:
         return {}

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from datacast.controller.api.records import Topology
 from datacast.core.lists import few
+from datacast.fabric_manager.api.records import FabricHealth
 from datacast.lab import workspace
 from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
@@ -27,6 +29,7 @@ from datacast.lab.programs import need_program
 from datacast.lab.services import forks
 from datacast.lab.signals import Signals
 from datacast.lab.state import MARK, Registry, State, kill_marked
+from datacast.services.problems import formed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -162,6 +165,10 @@ class Lab:
     def rest_json(self, method: str, path: str, body: Any = None, timeout_s: float = 10.0) -> Any:
         """Ask the controller. Raises OSError (HTTPError among them) or ValueError."""
         return self.credentials.json(method, self.rest + path, body, self.credentials.token, timeout_s)
+
+    def topology(self) -> Topology:
+        """As the controller tells it. Raises as rest_json, or Problem."""
+        return formed(self.rest_json("GET", "/topology"), Topology, f"controller at {self.rest}")
 
     def fabric_json(self, path: str, timeout_s: float = 10.0) -> Any:
         """Ask the fabric manager. Raises as rest_json."""
@@ -369,14 +376,14 @@ class Lab:
 
     def _all_registered(self) -> bool:
         with contextlib.suppress(OSError, ValueError):
-            nodes = self.rest_json("GET", "/topology")["nodes"]
-            return all(node.get("registered") for node in nodes)
+            return all(node.registered for node in self.topology().nodes)
         return False
 
     def _workers_wait(self) -> bool:
         """Whether a worker listens: the first group then need not wait for Python to start."""
         with contextlib.suppress(OSError, ValueError):
-            return len(self.fabric_json("/healthz")["workers"]) >= WORKERS
+            health = formed(self.fabric_json("/healthz"), FabricHealth, f"fabric manager at {self.fabric_url}")
+            return len(health.workers) >= WORKERS
         return False
 
     def _answers(self, url: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from datacast.lab.dataplane import DataPlane
+from datacast.lab.counters import NodeCounters
+from datacast.lab.dataplane import DataPlane, Settings
 from datacast.lab.plan import Machine
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class MixedPlane(DataPlane):
         for plane, part in self.parts(lab, machine):
             plane.start(lab, part)
 
-    def controller_config(self, lab: Lab) -> dict[str, Any]:
-        whole: dict[str, Any] = {}
+    def controller_config(self, lab: Lab) -> Settings:
+        whole: Settings = {}
         for plane in self.planes:
             for key, value in plane.controller_config(lab).items():
                 whole[key] = whole.get(key, []) + value if key == "switches" else value
@@ -74,8 +75,8 @@ class MixedPlane(DataPlane):
         for plane in self.planes:
             plane.ready(lab)
 
-    def counters(self, lab: Lab, machine: Machine) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+    def counters(self, lab: Lab, machine: Machine) -> dict[str, NodeCounters]:
+        found: dict[str, NodeCounters] = {}
         for plane, part in self.parts(lab, machine):
             found.update(plane.counters(lab, part))
         return found

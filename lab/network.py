@@ -39,7 +39,7 @@ def burst_bytes(rate_bps: int, mtu: int) -> int:
 class PlainIntf(Intf):  # type: ignore[misc]
     """An interface that one script per namespace sets up, not one command per setting."""
 
-    def config(self, **_params: Any) -> dict[str, Any]:
+    def config(self, **_params: object) -> dict[str, object]:
         return {}
 
 

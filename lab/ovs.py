@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datacast.lab.controlled import ControlledPlane, give_room
+from datacast.lab.dataplane import Settings
 from datacast.lab.errors import LabError
 from datacast.lab.plan import Machine
 
@@ -238,10 +239,10 @@ class OvsPlane(ControlledPlane):
         lab.supervisor.wait(lambda: ovs.attached(bridges), 20, "Open vSwitch's ports")
         self._switches.append((process, ovs, bridges))
 
-    def address(self, lab: Lab, machine: Machine, node: str) -> dict[str, Any]:
+    def address(self, lab: Lab, machine: Machine, node: str) -> Settings:
         return {"openflow": {"dpid": self.dpid(lab, node)}}
 
-    def settings(self, lab: Lab) -> dict[str, Any]:
+    def settings(self, lab: Lab) -> Settings:
         return {"openflow_listen": f"{lab.plan.root_address}:{CONTROLLER_PORT}"}
 
     def ready(self, lab: Lab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -239,6 +240,6 @@ def make_plan(
     return Plan(machines, groups_machines, cables, SLOT_PREFIX, root, forwards)
 
 
-def _of(data: dict[str, Any], key: str, default: int) -> int:
+def _of(data: Mapping[str, Any], key: str, default: int) -> int:
     value = data.get(key)
     return default if value is None else int(value)

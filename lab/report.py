@@ -2,19 +2,131 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from datacast.controller.api.records import GroupRecord
 from datacast.core import constants as wire
+from datacast.fabric_manager.api.reports import GroupFailure, Reaction
 from datacast.lab.counters import CpuUse, Traffic
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was given."""
+
+    topology: str
+    link_bps: int
+    mtu: int
+    queue_packets: int
+    dataplane: str
+    source: str = msgspec.field(name="from")
+    to: list[str]
+    seed: int | None
+    options: dict[str, object]
+    """Of the group: those that were given."""
+    sha256: str
+
+
+class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True):
+    state: str
+    finish_s: float | None
+    goodput_mbps: float | None
+    planned_mbps: float | None
+    sha256_ok: bool
+    retransmissions: int
+    duplicates: int
+    bad_blocks: int
+    error: GroupFailure | UnsetType = UNSET
+
+
+class TreesReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Of each tree, in one order."""
+
+    count: int
+    depth: int
+    links: list[int]
+    depths: list[int]
+    new_packets: list[int]
+    duplicates: list[int]
+    cache_hits: list[int]
+    arcs: list[list[tuple[str, str]]]
+
+
+class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
+    """When a fault happened, and milliseconds from then until the report, the decision, the acknowledged signals, and
+    the first data packet over the new routes. None: it did not come to that."""
+
+    spec: str
+    at_s: float
+    failed_ns: int | None
+    error: str | None
+    detected_ms: float | None
+    known_ms: float | None
+    recomputed_ms: float | None
+    signalled_ms: float | None
+    resumed_ms: float | None
+    all_resumed_ms: float | None
+    changed: list[int] | UnsetType = UNSET
+    lost: list[int] | UnsetType = UNSET
+    revived: list[int] | UnsetType = UNSET
+    members: list[str] | UnsetType = UNSET
+    cut_off: list[str] | UnsetType = UNSET
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """README.md says what each is. A figure that does not exist (an empty file's rate) is None."""
+
+    ok: bool
+    group: str
+    state: str
+    error: GroupFailure | None
+    size: int
+    start_s: float | None
+    start_ms: dict[str, float]
+    finish_s: float | None
+    ideal_s: float | None
+    finish_over_ideal: float | None
+    link_stress: float | None
+    appliance_copies: float | None
+    duplicate_ratio: float
+    trees: TreesReport
+    receivers: dict[str, ReceiverReport]
+    cpu_busy: float
+    cpu_bound: bool
+    cpu_lab: float
+    cpu_busiest_process: float
+    cpu_seconds: dict[str, float]
+    drops: dict[str, int]
+    silent: list[str]
+    payload: int
+    labels: int
+    plain_branches: list[str]
+    transport: list[dict[str, int | str]]
+    settings: Settings
+    faults: list[FaultReport]
+    reactions: list[Reaction]
+
+
+def plain(report: object) -> Any:
+    """As JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(report))
+
+
+def text(report: object) -> str:
+    """As a file has it."""
+    return json.dumps(plain(report), indent=1)
 
 
 @dataclass(frozen=True)
 class Measured:
     """What one run gave."""
 
-    group: dict[str, Any]
-    """`GET /groups/{id}` after the end."""
+    group: GroupRecord
+    """After the end."""
     size: int
     rates_bps: dict[tuple[str, str], int]
     """Shaped rate of every arc."""
@@ -22,7 +134,8 @@ class Measured:
     cpu: CpuUse
     verified: dict[str, bool]
     """Per receiver: the file's SHA-256, computed apart from Datacast, is the original's."""
-    settings: dict[str, Any]
+    settings: Settings
+    faults: list[FaultReport]
 
 
 def frame_bytes(payload: int, labels: int) -> int:
@@ -54,81 +167,86 @@ def ratio(value: float | None, by: float | None) -> float | None:
     return value / by if value is not None and by else None
 
 
-def make_report(measured: Measured) -> dict[str, Any]:
-    """The JSON report; keys as README.md lists them. A figure that does not exist (an empty file's rate) is null."""
+def make_report(measured: Measured) -> Report:
     group, size = measured.group, measured.size
-    told = group.get("report") or {}
-    trees = [{"id": int(number), **figures} for number, figures in group.get("trees", {}).items()]
-    rates = [min((measured.rates_bps.get(tuple(arc), 0) for arc in tree["arcs"]), default=0) for tree in trees]
-    payload, labels = told.get("payload") or 0, told.get("labels") or 0
+    told = group.report
+    trees = [group.trees[number] for number in group.trees]
+    of_trees = [tree.arcs or () for tree in trees]
+    rates = [min((measured.rates_bps.get((u, v), 0) for u, v in arcs), default=0) for arcs in of_trees]
+    payload, labels = (told.payload or 0, told.labels or 0) if told else (0, 0)
+    planned = (told.rates if told else None) or {}
     # Trees with rates of their own, or of several roots over the same links: the plan knows.
-    arcs = [tuple(arc) for tree in trees for arc in tree["arcs"]]
+    arcs = [arc for own in of_trees for arc in own]
     disjoint = len(set(arcs)) == len(arcs)
-    known = payload and all(rates) and disjoint and not told.get("rates")
-    ideal = ideal_s(size, rates, payload, labels) if known else told.get("ideal_s")
-    new = [tree["new_packets"] for tree in trees]
-    duplicates = [tree["dup_packets"] for tree in trees]
-    receivers = {}
-    for name, figures in group["receivers"].items():
-        receivers[name] = {
-            "state": figures["state"],
-            "finish_s": figures.get("finish_s"),
-            "goodput_mbps": figures.get("goodput_mbps"),
-            "planned_mbps": planned / 1e6
-            if (planned := told.get("rates", {}).get(name, {}).get("planned_bps"))
-            else None,
-            "sha256_ok": measured.verified.get(name, False),
-            "retransmissions": figures.get("retransmissions", 0),
-            "duplicates": figures.get("duplicates", 0),
-            "bad_blocks": figures.get("bad_blocks", 0),
-        }
-        if figures.get("error"):
-            receivers[name]["error"] = figures["error"]
-    finish = told.get("finish_s")
+    known = payload and all(rates) and disjoint and not planned
+    ideal = ideal_s(size, rates, payload, labels) if known else told.ideal_s if told else None
+    new = [tree.new_packets for tree in trees]
+    duplicates = [tree.dup_packets for tree in trees]
+    receivers = {
+        name: ReceiverReport(
+            state=figures.state,
+            finish_s=figures.finish_s,
+            goodput_mbps=figures.goodput_mbps,
+            planned_mbps=(planned[name].planned_bps / 1e6 or None) if name in planned else None,
+            sha256_ok=measured.verified.get(name, False),
+            retransmissions=figures.retransmissions,
+            duplicates=figures.duplicates,
+            bad_blocks=figures.bad_blocks,
+            error=figures.error or UNSET,
+        )
+        for name, figures in group.receivers.items()
+    }
+    finish = told.finish_s if told else None
     # A switch that counts packets only: all but the file's last are full ones.
     carried = measured.traffic.data_payload + measured.traffic.data_packets * payload
-    return {
-        "ok": bool(receivers) and all(r["sha256_ok"] and r["state"] == "done" for r in receivers.values()),
-        "group": group["id"],
-        "state": group["state"],
-        "error": group.get("error"),
-        "size": size,
-        "start_s": told.get("start_s"),
-        "start_ms": told.get("start_ms", {}),
-        "finish_s": finish,
-        "ideal_s": ideal,
-        "finish_over_ideal": ratio(finish, ideal),
-        "link_stress": None
+    return Report(
+        ok=bool(receivers) and all(r.sha256_ok and r.state == "done" for r in receivers.values()),
+        group=group.id,
+        state=group.state,
+        error=group.error,
+        size=size,
+        start_s=told.start_s if told else None,
+        start_ms=told.start_ms if told else {},
+        finish_s=finish,
+        ideal_s=ideal,
+        finish_over_ideal=ratio(finish, ideal),
+        link_stress=None
         if measured.traffic.silent
         else link_stress(
             carried,
             size,
-            [(tree["new_packets"], tree.get("links_needed") or tree["links"]) for tree in trees],
-            -(-size // payload) if payload and told.get("rates") else 0,
+            [(tree.new_packets, tree.links_needed or tree.links) for tree in trees],
+            -(-size // payload) if payload and planned else 0,
         ),
-        "appliance_copies": ratio(measured.traffic.appliance_sent, measured.traffic.appliance_had),
-        "duplicate_ratio": sum(duplicates) / sum(new) if sum(new) else 0.0,
-        "trees": {
-            "count": len(trees),
-            "depth": max((tree["depth"] for tree in trees), default=0),
-            "links": [tree["links"] for tree in trees],
-            "depths": [tree["depth"] for tree in trees],
-            "new_packets": new,
-            "duplicates": duplicates,
-            "cache_hits": [measured.traffic.hits.get(tree["id"], 0) for tree in trees],
-            "arcs": [tree["arcs"] for tree in trees],
-        },
-        "receivers": receivers,
-        "cpu_busy": round(measured.cpu.busy, 4),
-        "cpu_bound": measured.cpu.bound,
-        "cpu_lab": round(measured.cpu.lab, 4),
-        "cpu_busiest_process": round(measured.cpu.highest, 4),
-        "cpu_seconds": measured.cpu.seconds,
-        "drops": measured.traffic.drops,
-        "silent": measured.traffic.silent,
-        "payload": payload,
-        "labels": labels,
-        "plain_branches": told.get("plain_branches", []),
-        "transport": told.get("transport", []),
-        "settings": measured.settings,
-    }
+        appliance_copies=ratio(measured.traffic.appliance_sent, measured.traffic.appliance_had),
+        duplicate_ratio=sum(duplicates) / sum(new) if sum(new) else 0.0,
+        trees=TreesReport(
+            count=len(trees),
+            depth=max((tree.depth for tree in trees), default=0),
+            links=[tree.links for tree in trees],
+            depths=[tree.depth for tree in trees],
+            new_packets=new,
+            duplicates=duplicates,
+            cache_hits=[measured.traffic.hits.get(int(number), 0) for number in group.trees],
+            arcs=[list(own) for own in of_trees],
+        ),
+        receivers=receivers,
+        cpu_busy=round(measured.cpu.busy, 4),
+        cpu_bound=measured.cpu.bound,
+        cpu_lab=round(measured.cpu.lab, 4),
+        cpu_busiest_process=round(measured.cpu.highest, 4),
+        cpu_seconds=measured.cpu.seconds,
+        drops=measured.traffic.drops,
+        silent=measured.traffic.silent,
+        payload=payload,
+        labels=labels,
+        plain_branches=(told.plain_branches if told else None) or [],
+        transport=(told.transport if told else None) or [],
+        settings=measured.settings,
+        faults=measured.faults,
+        reactions=reactions_of(group),
+    )
+
+
+def reactions_of(group: GroupRecord) -> list[Reaction]:
+    return group.report.reactions if group.report and group.report.reactions else group.reactions

@@ -10,24 +10,29 @@ import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from datacast.controller.api import FINAL_STATES
+from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
+from datacast.fabric_manager.api import Fetchers, GroupOptions, GroupSpec, OriginPolicy
+from datacast.fabric_manager.api.specs import given
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import cpu_sample, cpu_use, traffic
 from datacast.lab.errors import LabError
 from datacast.lab.faults import Fault, appliances_apart, slow_disks, small_disks, switches_apart
 from datacast.lab.injector import Injector
 from datacast.lab.lab import Lab, LabOptions, load_topology
-from datacast.lab.report import Measured, make_report
+from datacast.lab.report import Measured, Report, Settings, make_report, reactions_of
 from datacast.lab.signals import Signals
 from datacast.lab.state import marked
+from datacast.services.problems import formed
 
 if TYPE_CHECKING:
     import networkx as nx
 
+T = TypeVar("T")
 POLL_S = 0.25
-FINAL = ("done", "partial", "failed", "cancelled")
 PAYLOAD_NAME = "payload.bin"
 PATIENCE_S = 40.0
 """A controller, or what is behind it, may start again in the middle of a transfer."""
@@ -46,15 +51,14 @@ class Transfer:
     """More hosts that send it; all hosts of a lab see the same files."""
     url: str | None = None
     """In place of a source: that receivers fetch it from there; `file` has the same bytes, to compare with."""
-    fetchers: int | str | list[str] | None = None
-    policy: str = "steal"
+    fetchers: Fetchers = None
+    policy: OriginPolicy = "steal"
     receivers: tuple[str, ...] | None = None
     """None: all hosts but the source."""
     size: int | None = None
     file: Path | None = None
     seed: int | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    """As `options` of `POST /groups`."""
+    options: GroupOptions = field(default_factory=GroupOptions)
     faults: tuple[Fault, ...] = ()
 
 
@@ -63,7 +67,7 @@ class Watcher(Protocol):
 
     def step(self, text: str) -> None: ...
     def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
+    def group(self, group: GroupRecord) -> None: ...
     def verified(self, done: int, total: int) -> None: ...
 
 
@@ -72,7 +76,7 @@ class Quiet:
 
     def step(self, text: str) -> None: ...
     def content(self, done: int, total: int) -> None: ...
-    def group(self, group: dict[str, Any]) -> None: ...
+    def group(self, group: GroupRecord) -> None: ...
     def verified(self, done: int, total: int) -> None: ...
 
 
@@ -128,10 +132,8 @@ def with_disks(options: LabOptions, transfer: Transfer) -> LabOptions:
     )
 
 
-def run(
-    options: LabOptions, name: str, transfer: Transfer, watcher: Watcher, signals: Signals | None = None
-) -> dict[str, Any]:
-    """The whole run. Returns the report (report.make_report). Raises LabError, Interrupted among them."""
+def run(options: LabOptions, name: str, transfer: Transfer, watcher: Watcher, signals: Signals | None = None) -> Report:
+    """The whole run. Raises LabError, Interrupted among them."""
     transfer = settle(load_topology(options.topology), transfer)
     options = replace(
         with_disks(options, transfer),
@@ -144,9 +146,7 @@ def run(
         return send(lab, transfer, watcher)
 
 
-def send(
-    lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME, mend: bool = False
-) -> dict[str, Any]:
+def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME, mend: bool = False) -> Report:
     """One file over a lab that is up, to `dest` in each receiver's folder. `transfer` as settle() returns it. mend:
     undo the faults afterwards, so that the lab serves for the next transfer. Raises LabError."""
     assert transfer.source is not None and transfer.receivers is not None
@@ -154,46 +154,39 @@ def send(
     watcher.step("sending")
     pids = marked(lab.identity)
     before_traffic, before_cpu = traffic(lab), cpu_sample(pids)
-    where: dict[str, Any] = {
-        "source": transfer.source,
-        "source_path": str(path),
-        "other_sources": list(transfer.other_sources),
-    }
+    spec = GroupSpec(receivers=list(transfer.receivers), dest_path=dest, options=transfer.options)
     if transfer.url:
-        where = {"url": transfer.url, "fetchers": transfer.fetchers, "origin_policy": transfer.policy}
-    spec = {
-        **where,
-        "receivers": list(transfer.receivers),
-        "dest_path": dest,
-        "options": transfer.options,
-    }
+        spec = replace(spec, url=transfer.url, fetchers=transfer.fetchers, origin_policy=transfer.policy)
+    else:
+        others = list(transfer.other_sources)
+        spec = replace(spec, source=transfer.source, source_path=str(path), other_sources=others)
     with Injector(lab, transfer.faults) as injector:
         injector.before()
         started = time.monotonic()
         group = post(lab, spec)
-        injector.go(group["id"], started)
-        while group["state"] not in FINAL:
+        injector.go(group.id, started)
+        while group.state not in FINAL_STATES:
             lab.signals.sleep(POLL_S)
-            group = get(lab, f"/groups/{group['id']}")
+            group = get(lab, GroupRecord, f"/groups/{group.id}")
             watcher.group(group)
     if mend:
         injector.mend()
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
     verified = verify(lab, transfer.receivers, dest, size, digest, watcher)
-    settings = {
-        "topology": lab.options.topology,
-        "link_bps": lab.options.rate_bps,
-        "mtu": lab.options.mtu,
-        "queue_packets": lab.options.queue_packets,
-        "dataplane": lab.options.dataplane,
-        "from": transfer.source,
-        "to": list(transfer.receivers),
-        "seed": transfer.seed,
-        "options": transfer.options,
-        "sha256": digest,
-    }
-    report = make_report(
+    settings = Settings(
+        topology=lab.options.topology,
+        link_bps=lab.options.rate_bps,
+        mtu=lab.options.mtu,
+        queue_packets=lab.options.queue_packets,
+        dataplane=lab.options.dataplane,
+        source=transfer.source,
+        to=list(transfer.receivers),
+        seed=transfer.seed,
+        options=given(transfer.options),
+        sha256=digest,
+    )
+    return make_report(
         Measured(
             group=group,
             size=size,
@@ -202,10 +195,9 @@ def send(
             cpu=cpu_use(before_cpu, after_cpu, lab.options.realtime),
             verified=verified,
             settings=settings,
+            faults=injector.report(reactions_of(group)),
         )
     )
-    reactions = (group.get("report") or {}).get("reactions") or group.get("reactions", [])
-    return {**report, "faults": injector.report(reactions), "reactions": reactions}
 
 
 def content(lab: Lab, transfer: Transfer, watcher: Watcher) -> tuple[Path, int, str]:
@@ -260,20 +252,20 @@ def _rates(lab: Lab) -> dict[tuple[str, str], int]:
     return rates
 
 
-def post(lab: Lab, spec: dict[str, Any]) -> dict[str, Any]:
+def post(lab: Lab, spec: GroupSpec) -> GroupRecord:
     try:
-        return lab.rest_json("POST", "/groups", spec)
+        return formed(lab.rest_json("POST", "/groups", given(spec)), GroupRecord, f"controller at {lab.rest}")
     except urllib.error.HTTPError as error:
         raise LabError(f"the controller refused the group: {_detail(error)}") from error
     except OSError as error:
         raise LabError(f"no controller at {lab.rest}: {error}") from error
 
 
-def get(lab: Lab, path: str) -> dict[str, Any]:
+def get(lab: Lab, form: type[T], path: str) -> T:
     """Patient: a controller that starts again is no end of a transfer."""
     for _ in range(int(PATIENCE_S / POLL_S)):
         try:
-            return lab.rest_json("GET", path)
+            return formed(lab.rest_json("GET", path), form, f"controller at {lab.rest}")
         except urllib.error.HTTPError as error:
             if error.code < 500:
                 raise LabError(f"{path}: {_detail(error)}") from error

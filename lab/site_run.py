@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from datacast.controller.api import FINAL_STATES
+from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
+from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api.reports import GroupFailure
+from datacast.fabric_manager.api.specs import given
 from datacast.lab import run, sites
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.errors import LabError
@@ -52,6 +58,42 @@ class HostFigures:
 class WanFigures:
     bytes: int
     over_file: float | None
+
+
+class FaultOfSites(msgspec.Struct, frozen=True):
+    spec: str
+    at_s: float
+    error: str | None
+
+
+class SitesSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was given."""
+
+    sites: object
+    """The file, as JSON has it."""
+    mtu: int
+    queue_packets: int
+    source: str = msgspec.field(name="from")
+    to: list[str]
+    seed: int | None
+    options: dict[str, object]
+    sha256: str
+
+
+class SitesReport(msgspec.Struct, frozen=True, kw_only=True):
+    ok: bool
+    group: str
+    state: str
+    error: GroupFailure | None
+    size: int
+    sites: dict[str, SiteFigures]
+    wan: dict[str, WanFigures]
+    receivers: dict[str, HostFigures]
+    cpu_busy: float
+    cpu_bound: bool
+    cpu_lab: float
+    faults: list[FaultOfSites]
+    settings: SitesSettings
 
 
 def names_of(read: sites.Sites, source: str, receivers: Iterable[str]) -> list[str]:
@@ -120,7 +162,7 @@ def settle(read: sites.Sites, transfer: Transfer, faults: list[str]) -> Transfer
 
 def go(
     options: LabOptions, name: str, transfer: Transfer, watcher: Watcher, signals: Signals | None = None
-) -> dict[str, Any]:
+) -> SitesReport:
     """A lab up, the file sent, the lab down. `transfer` as settle() returns it. Raises LabError (Interrupted too)."""
     assert transfer.source is not None and transfer.receivers is not None
     copies = len(names_of(sites.read(Path(options.topology)), transfer.source, transfer.receivers))
@@ -130,25 +172,30 @@ def go(
         return send(lab, transfer, watcher)
 
 
-def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME) -> dict[str, Any]:
+def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAME) -> SitesReport:
     """One file over a lab that is up. Returns the report. Raises LabError."""
     assert transfer.source is not None and transfer.receivers is not None
     lab.home = _site(transfer.source)
     hosts = names_of(lab.sites, transfer.source, transfer.receivers)
     path, size, digest = run.content(lab, transfer, watcher)
     watcher.step("sending")
-    spec: dict[str, Any] = {"source": transfer.source, "source_path": str(path), "receivers": list(transfer.receivers)}
-    spec |= {"dest_path": dest, "options": transfer.options}
+    spec = GroupSpec(
+        source=transfer.source,
+        source_path=str(path),
+        receivers=list(transfer.receivers),
+        dest_path=dest,
+        options=transfer.options,
+    )
     arrived: dict[str, float] = {}
     before_wan, before_cpu = lab.wan_bytes(), cpu_sample(marked(lab.identity))
     with Injector(lab, transfer.faults) as injector:
         injector.before()
         started = time.monotonic()
         group = run.post(lab, spec)
-        injector.go(group["id"], started)
+        injector.go(group.id, started)
         asked = started
         while True:
-            over = group["state"] in run.FINAL  # looked at once more afterwards
+            over = group.state in FINAL_STATES  # looked at once more afterwards
             for host in hosts:
                 if host not in arrived and (lab.host_folder(host) / dest).exists():
                     arrived[host] = time.monotonic() - started
@@ -157,35 +204,35 @@ def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOA
             lab.signals.sleep(LOOK_S)
             if time.monotonic() - asked > run.POLL_S:
                 asked = time.monotonic()
-                group = run.get(lab, f"/groups/{group['id']}")
+                group = run.get(lab, GroupRecord, f"/groups/{group.id}")
                 watcher.group(group)
     after_wan, cpu = lab.wan_bytes(), cpu_use(before_cpu, cpu_sample(marked(lab.identity)), lab.options.realtime)
     verified = run.verify(lab, tuple(hosts), dest, size, digest, watcher)
     wan = {link: sent - before_wan[link] for link, sent in after_wan.items()}
-    return {
-        "ok": group["state"] == "done" and all(verified.values()),
-        "group": group["id"],
-        "state": group["state"],
-        "error": group["error"],
-        "size": size,
-        "sites": {name: asdict(one) for name, one in _sites(lab, transfer, size, arrived, verified).items()},
-        "wan": {f"{a} to {b}": asdict(WanFigures(sent, ratio(sent, size))) for (a, b), sent in wan.items()},
-        "receivers": {host: asdict(HostFigures(arrived.get(host), verified[host])) for host in hosts},
-        "cpu_busy": round(cpu.busy, 4),
-        "cpu_bound": cpu.bound,
-        "cpu_lab": round(cpu.lab, 4),
-        "faults": [_came_of(fault, index, injector) for index, fault in enumerate(transfer.faults)],
-        "settings": {
-            "sites": lab.sites.model_dump(mode="json"),
-            "mtu": lab.options.mtu,
-            "queue_packets": lab.options.queue_packets,
-            "from": transfer.source,
-            "to": list(transfer.receivers),
-            "seed": transfer.seed,
-            "options": transfer.options,
-            "sha256": digest,
-        },
-    }
+    return SitesReport(
+        ok=group.state == "done" and all(verified.values()),
+        group=group.id,
+        state=group.state,
+        error=group.error,
+        size=size,
+        sites=_sites(lab, transfer, size, arrived, verified),
+        wan={f"{a} to {b}": WanFigures(sent, ratio(sent, size)) for (a, b), sent in wan.items()},
+        receivers={host: HostFigures(arrived.get(host), verified[host]) for host in hosts},
+        cpu_busy=round(cpu.busy, 4),
+        cpu_bound=cpu.bound,
+        cpu_lab=round(cpu.lab, 4),
+        faults=[_came_of(fault, index, injector) for index, fault in enumerate(transfer.faults)],
+        settings=SitesSettings(
+            sites=lab.sites.model_dump(mode="json"),
+            mtu=lab.options.mtu,
+            queue_packets=lab.options.queue_packets,
+            source=transfer.source,
+            to=list(transfer.receivers),
+            seed=transfer.seed,
+            options=given(transfer.options),
+            sha256=digest,
+        ),
+    )
 
 
 def _sites(
@@ -205,6 +252,6 @@ def _sites(
     return found
 
 
-def _came_of(fault: Fault, index: int, injector: Injector) -> dict[str, Any]:
+def _came_of(fault: Fault, index: int, injector: Injector) -> FaultOfSites:
     why = injector.errors.get(index) or (None if index in injector.failed_ns else "the transfer was over before")
-    return {"spec": fault.spec, "at_s": fault.at_s, "error": why}
+    return FaultOfSites(fault.spec, fault.at_s, why)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from datacast.controller.api.records import GroupSummary
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab import run as lab_run
+from datacast.lab.errors import LabError
 from datacast.lab.faults import parse_faults
+from datacast.lab.report import Report
 
 if TYPE_CHECKING:
     from datacast.lab.lab import Lab
@@ -25,15 +29,15 @@ class Delivery:
     ideal_s: float | None
     files: dict[str, Path]
     """Per receiver, where it lies."""
-    report: dict[str, Any]
+    report: Report
 
     def __str__(self) -> str:
         if self.finish_s is None or self.ideal_s is None:
-            return f"delivered to {sum(r['sha256_ok'] for r in self.report['receivers'].values())} of {len(self.files)}"
-        trees, stress = self.report["trees"], self.report["link_stress"]
+            return f"delivered to {sum(r.sha256_ok for r in self.report.receivers.values())} of {len(self.files)}"
+        trees, stress = self.report.trees, self.report.link_stress
         return (
             f"{'delivered' if self.ok else 'NOT delivered'} to {len(self.files)} in {self.finish_s:.2f} s "
-            f"(ideal {self.ideal_s:.2f} s) over {trees['count']} trees"
+            f"(ideal {self.ideal_s:.2f} s) over {trees.count} trees"
             + (f", link stress {stress:.3f}" if stress is not None else "")
         )
 
@@ -97,20 +101,27 @@ class Datacast:
             source=source,
             receivers=tuple(receivers),
             file=path,
-            options=options,
+            options=_options(options),
             faults=parse_faults(list(faults), graph, self._dataplane),
         )
         transfer = lab_run.settle(graph, transfer)
         report = lab_run.send(self.lab, transfer, lab_run.Quiet(), dest)
         return Delivery(
-            ok=report["ok"],
-            finish_s=report["finish_s"],
-            ideal_s=report["ideal_s"],
+            ok=report.ok,
+            finish_s=report.finish_s,
+            ideal_s=report.ideal_s,
             files={host: self.lab.host_folder(host) / dest for host in transfer.receivers or ()},
             report=report,
         )
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupSummary]:
         """All groups, as the REST API tells them."""
-        answer = self.lab.rest_json("GET", "/groups")
-        return list(answer["groups"] if isinstance(answer, dict) else answer)
+        return lab_run.get(self.lab, list[GroupSummary], "/groups")
+
+
+def _options(given: dict[str, Any]) -> GroupOptions:
+    """Raises LabError."""
+    names = [one.name for one in fields(GroupOptions)]
+    if odd := [name for name in given if name not in names]:
+        raise LabError(f"a group has no option {odd[0]!r}", what=odd[0], remedy=f"there are {', '.join(names)}")
+    return GroupOptions(**given)

@@ -7,10 +7,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from datacast.fabric_manager.api.topology import LinkChange
 from datacast.lab.counters import ask_control
-from datacast.lab.fabric_events import FabricEvents
+from datacast.lab.fabric_events import FabricEvents, Seen
 from datacast.lab.interfaces import Interfaces
 from datacast.lab.lab import Lab
+from datacast.lab.report import plain
 
 WAYS = ("rx", "tx", "both")
 BACK_S = 12.0
@@ -102,8 +104,8 @@ class Breaker:
         return Failure(frozenset((u, v)), f"{switch}:{port} blackhole {way}", group, at)
 
     # ---- what came of it ----
-    def _links(self) -> list[dict[str, Any]]:
-        return [event for event in self.events.seen if event["type"] == "link"]
+    def _links(self) -> list[tuple[LinkChange, Seen]]:
+        return [(seen.event, seen) for seen in self.events.seen if isinstance(seen.event, LinkChange)]
 
     def note(self, group: str, reactions: list[dict[str, Any]]) -> None:
         """Give the failures of a group its master's reactions, and when the link's own nodes noticed."""
@@ -116,19 +118,19 @@ class Breaker:
                     frozenset((u, v)) == failure.link and not up for u, v, up in links
                 )
 
-            seen = [e for e in self._links() if mine([[e["u"], e["v"], e["up"]]], e["received_ns"])]
-            failure.detected_ns = min((e["t_ns"] or e["received_ns"] for e in seen), default=None)
+            seen = [one for link, one in self._links() if mine([[link.u, link.v, link.up]], one.received_ns)]
+            failure.detected_ns = min((one.happened_ns for one in seen), default=None)
             failure.reaction = next((r for r in reactions if mine(r["links"], r["received_ns"])), {})
 
     def false_alarms(self) -> list[dict[str, Any]]:
         """Links reported down that were whole. A failure counts until a second after it was mended."""
         broken = [(f.link, f.failed_ns, f.mended_ns + 10**9) for f in self.failures]
         return [
-            event
-            for event in self._links()
-            if not event["up"]
+            plain(seen)
+            for event, seen in self._links()
+            if not event.up
             and not any(
-                frozenset((event["u"], event["v"])) == link and since <= event["received_ns"] <= until
+                frozenset((event.u, event.v)) == link and since <= seen.received_ns <= until
                 for link, since, until in broken
             )
         ]

@@ -22,6 +22,7 @@ from datacast.core.errors import DatacastError
 from datacast.core.trees import Network
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 
 SOURCE, CUT, GONE = "00", "22:0", "31"
@@ -32,7 +33,7 @@ def one(lab: Lab, args: argparse.Namespace, fault: str | None, index: int) -> di
     faults = parse_faults([fault] if fault else [], lab.graph, "dpdk")
     transfer = settle(lab.graph, Transfer(SOURCE, size=args.size << 20, seed=args.seed + index, faults=faults))
     dest = f"finish-{index}.bin"
-    report = send(lab, transfer, Quiet(), dest=dest)
+    report = plain(send(lab, transfer, Quiet(), dest=dest))
     for host in transfer.receivers or ():
         (lab.host_folder(host) / dest).unlink(missing_ok=True)
     print(f"{fault or 'no failure'}: finish {report['finish_s']} s, processor {report['cpu_busy']}", file=sys.stderr)

@@ -19,16 +19,18 @@ from typing import Any
 from transfers import Transfers
 
 from datacast.core.errors import DatacastError
+from datacast.fabric_manager.api.topology import LinkChange
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.fabric_events import FabricEvents
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.state import marked
 
 SAMPLE_S = 5.0
 
 
 def alarms(events: FabricEvents) -> list[dict[str, Any]]:
-    return [event for event in events.seen if event["type"] == "link" and not event["up"]]
+    return [plain(seen) for seen in events.seen if isinstance(seen.event, LinkChange) and not seen.event.up]
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:

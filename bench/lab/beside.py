@@ -30,10 +30,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import networkx as nx
 from alone import alone
 
 from datacast import topologies
+from datacast.controller.api import FINAL_STATES, GroupSpec
+from datacast.controller.api.records import GroupRecord
 from datacast.core.quantities import parse_rate
 from datacast.lab.content import write_random
 from datacast.lab.errors import LabError
@@ -151,18 +154,18 @@ class Cable:
             "options": options or {},
             **more,
         }
-        group = post(self.lab, spec)["id"]
+        group = post(self.lab, msgspec.convert(spec, GroupSpec)).id
         before = self.received(f"r{number}")
         end = time.monotonic() + 30
         while self.received(f"r{number}") - before < 100_000:
             if time.monotonic() > end:
-                raise LabError(f"group {group} does not begin: {get(self.lab, f'/groups/{group}')}")
+                raise LabError(f"group {group} does not begin: {get(self.lab, GroupRecord, f'/groups/{group}')}")
             time.sleep(0.02)
         try:
             yield group
         finally:
             self.lab.rest_json("POST", f"/groups/{group}/cancel")
-            while get(self.lab, f"/groups/{group}")["state"] not in ("cancelled", "done", "failed", "partial"):
+            while get(self.lab, GroupRecord, f"/groups/{group}").state not in FINAL_STATES:
                 time.sleep(0.05)
             (self.lab.host_folder(f"r{number}") / spec["dest_path"]).unlink(missing_ok=True)
 

@@ -21,14 +21,15 @@ import os
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 
 from datacast import topologies
 from datacast.core.quantities import parse_size
-from datacast.fabric_manager.api import GroupOptions
+from datacast.fabric_manager.api import GroupOptions, PlannerName
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.master.plan import make_plan
 from datacast.simulation.experiments.clusters import ONE_RATE
@@ -107,15 +108,17 @@ def planned(graph: nx.Graph, source: str, receivers: list[str], options: GroupOp
     return len(plan.trees), sum(plan.rated.got.values()) * plan.payload / plan.frame_bytes / MBIT
 
 
-def options_of(planner: str) -> dict[str, Any]:
-    return {"delivery": "stable"} if planner == "datacast" else {"planner": planner}
+def options_of(planner: str) -> GroupOptions:
+    if planner == "datacast":
+        return GroupOptions(delivery="stable")
+    return GroupOptions(planner=cast(PlannerName, planner))
 
 
 def sent(lab: Lab, planner: str, names: list[str], size: int, number: int) -> dict[str, Any]:
     """The report of one transfer."""
     source, *receivers = names
     what = Transfer(source, receivers=tuple(receivers), size=size, seed=number, options=options_of(planner))
-    report = send(lab, settle(lab.graph, what), Quiet(), dest=f"file-{number}")
+    report = plain(send(lab, settle(lab.graph, what), Quiet(), dest=f"file-{number}"))
     if not report["ok"]:
         raise SystemExit(f"{planner}: {report['error']}")
     for name in receivers:
@@ -131,7 +134,7 @@ def once(lab: Lab, planner: str, names: list[str], size: int, number: int) -> Ro
     source, *receivers = names
     report = sent(lab, planner, names, size, number)
     times = [report["receivers"][name]["finish_s"] for name in receivers]
-    trees, rate = planned(lab.graph, source, receivers, GroupOptions(**options_of(planner)))
+    trees, rate = planned(lab.graph, source, receivers, options_of(planner))
     return Row(
         planner,
         trees,

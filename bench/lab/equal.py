@@ -15,13 +15,14 @@ import os
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from datacast.core.quantities import parse_rate, parse_size
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 
-WAYS: dict[str, dict[str, Any]] = {"left to the plan": {}, "together": {"delivery": "together"}}
+WAYS = {"left to the plan": GroupOptions(), "together": GroupOptions(delivery="together")}
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Run:
 
 def once(lab: Lab, way: str, size: int, number: int) -> Run:
     what = settle(lab.graph, Transfer("00", size=size, seed=number, options=WAYS[way]))
-    report = send(lab, what, Quiet(), dest=f"file-{number}")
+    report = plain(send(lab, what, Quiet(), dest=f"file-{number}"))
     if not report["ok"]:
         raise SystemExit(f"{way}: {report['error']}")
     times = [row["finish_s"] for row in report["receivers"].values()]

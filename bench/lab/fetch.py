@@ -41,6 +41,7 @@ from datacast import topologies
 from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send
 
 PORT, S3_PORT = 8099, 7070
@@ -186,7 +187,7 @@ def run(given: argparse.Namespace, folder: Path) -> Seen:
             )  # fmt: skip
             before = shapers.wire()
             try:
-                report = send(lab, transfer, shapers)
+                report = plain(send(lab, transfer, shapers))
             finally:
                 shapers.stop()
             wire = shapers.wire() - before

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 
 DATACAST = Path(sys.executable).parent / "datacast"
@@ -69,7 +70,7 @@ def two_groups(out: Path) -> list[dict[str, Any]]:
             transfers.append(settle(lab.graph, Transfer(source, receivers=tuple(to.split(",")), file=path)))
 
         def go(transfer: Transfer) -> None:
-            reports[str(transfer.source)] = send(lab, transfer, Quiet(), dest=f"from-{transfer.source}.bin")
+            reports[str(transfer.source)] = plain(send(lab, transfer, Quiet(), dest=f"from-{transfer.source}.bin"))
 
         threads = [threading.Thread(target=go, args=(transfer,)) for transfer in transfers]
         for thread in threads:

@@ -26,6 +26,7 @@ from alone import alone
 from datacast.core.quantities import parse_size
 from datacast.lab import site_run, sites
 from datacast.lab.lab import LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer
 from datacast.simulation.experiments.robber import PAPER, scenario
 from datacast.simulation.wan.clusters import Clusters
@@ -82,7 +83,7 @@ def once(name: str, given: argparse.Namespace, folder: Path) -> Row:
     transfer = Transfer(source=f"{NAMES[0]}-1", size=given.size, seed=given.seed)
     transfer = site_run.settle(sites.read(file), transfer, [])
     options = LabOptions(str(file), mtu=1500, realtime=given.realtime)
-    report = site_run.go(options, f"robber{os.getpid() % 1000}", transfer, Quiet())
+    report = plain(site_run.go(options, f"robber{os.getpid() % 1000}", transfer, Quiet()))
     if not report["ok"]:
         raise SystemExit(f"{name}: {report['state']}: {report['error']}")
     best = max(site["ideal_s"] for site in report["sites"].values())

@@ -18,12 +18,13 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import networkx as nx
 from alone import alone
 
 from datacast import topologies
+from datacast.controller.api import FINAL_STATES, GroupSpec
+from datacast.controller.api.records import GroupRecord
 from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.content import write_random
 from datacast.lab.lab import Lab, LabOptions
@@ -31,7 +32,6 @@ from datacast.lab.run import get, post
 
 EDGE = 128 << 10
 """Parts begin and end where blocks do: so many bytes of one may be the neighbour's."""
-END = ("done", "failed", "cancelled", "partial")
 HEAD = "| way | hosts | MiB | Mbit/s | finish s | over the link | left the source, MiB | source's duplicates | cable |"
 
 
@@ -80,26 +80,26 @@ def check(lab: Lab, file: Path, host: str, first: int, end: int) -> None:
 
 def once(lab: Lab, way: str, file: Path, hosts: list[str], given: argparse.Namespace) -> Run:
     parts = wants(way, hosts)
-    spec: dict[str, Any] = {"source": "h0", "source_path": str(file), "receivers": hosts, "dest_path": "part"}
-    if way != "all":
-        spec["shards"] = {host: [part] for host, part in parts.items()}
+    shards = {} if way == "all" else {host: [part] for host, part in parts.items()}
+    spec = GroupSpec(source="h0", source_path=str(file), receivers=hosts, dest_path="part", shards=shards)
     before = {host: bytes_in(lab, host) for host in hosts}
     group = post(lab, spec)
-    while group["state"] not in END:
+    while group.state not in FINAL_STATES:
         time.sleep(0.1)
-        group = get(lab, f"/groups/{group['id']}")
-    if group["state"] != "done":
-        raise SystemExit(f"{way}: {group['error']}")
+        group = get(lab, GroupRecord, f"/groups/{group.id}")
+    report = group.report
+    if group.state != "done" or report is None:
+        raise SystemExit(f"{way}: {group.error}")
     cable = 0.0
     for host in hosts:
         first, end = range_of(parts[host], given.size)
         cable = max(cable, (bytes_in(lab, host) - before[host]) / (end - first))
         check(lab, file, host, first + EDGE if first else 0, end - EDGE if end < given.size else end)
         (lab.host_folder(host) / "part").unlink()
-    report = group["report"]
+    finish, ideal, payload = report.finish_s or 0.0, report.ideal_s or 1.0, report.payload or 0
     return Run(
-        way, len(hosts), given.size, given.link, report["finish_s"], report["finish_s"] / report["ideal_s"],
-        report["new_packets"] * report["payload"], report["dup_packets"] / report["new_packets"], cable,
+        way, len(hosts), given.size, given.link, finish, finish / ideal,
+        report.new_packets * payload, report.dup_packets / report.new_packets, cable,
     )  # fmt: skip
 
 

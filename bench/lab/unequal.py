@@ -21,6 +21,7 @@ from datacast import topologies
 from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import DISK_SPARE, Quiet, Transfer, send, settle
 
 SIX = ("02", "10", "21", "23", "31", "33")
@@ -74,7 +75,7 @@ def once(lab: Lab, size: int, receivers: tuple[str, ...], faults: tuple[str, ...
     what = Transfer(
         source="00", receivers=receivers, size=size, seed=number, faults=parse_faults(list(faults), lab.graph, "dpdk")
     )
-    report = send(lab, settle(lab.graph, what), Quiet(), dest=f"file-{number}", mend=True)
+    report = plain(send(lab, settle(lab.graph, what), Quiet(), dest=f"file-{number}", mend=True))
     if not report["ok"]:
         raise SystemExit(f"{receivers}: {report['error']}")
     for name in receivers:

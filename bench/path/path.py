@@ -19,6 +19,7 @@ from typing import Any
 from datacast.core.quantities import parse_rate, parse_size
 from datacast.lab.content import write_random
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.lab.state import marked
 
@@ -143,7 +144,8 @@ class Bench:
         with Lab(options, f"path{os.getpid()}") as lab:
             lab.up()
             span = Span(lab.identity)
-            report = send(lab, settle(lab.graph, Transfer(source="a", receivers=("b",), file=self.payload)), span)
+            what = settle(lab.graph, Transfer(source="a", receivers=("b",), file=self.payload))
+            report = plain(send(lab, what, span))
         spent = {who: seconds * GIB / self.size for who, seconds in span.spent().items()}
         done = report["receivers"]["b"]
         finish = report["finish_s"] or float("inf")

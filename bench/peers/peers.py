@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from datacast.core.quantities import parse_rate, parse_size
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.faults import Fault, parse_faults
 from datacast.lab.ip import IpPlane, address
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.plan import Machine
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, send, settle
 from datacast.lab.state import marked
 
@@ -172,11 +174,11 @@ def datacast(lab: Lab, case: Case) -> tuple[float, float, list[str]]:
     if case.lost:
         spec = f"kill agent {case.lost} at {case.kill_after_s:.2f}s"
         faults = parse_faults([spec], lab.graph, lab.options.dataplane)
-    options = {"delivery": "together"} if case.together else {}
+    options = GroupOptions(delivery="together" if case.together else None)
     transfer = Transfer(
         source=case.source, receivers=tuple(case.receivers), file=case.path, faults=faults, options=options
     )
-    report = send(lab, settle(lab.graph, transfer), Quiet(), dest=f"{case.name}.bin")
+    report = plain(send(lab, settle(lab.graph, transfer), Quiet(), dest=f"{case.name}.bin"))
     spent = sum(max(used_cpu(pid) - before.get(pid, 0), 0) for pid in {*pids, *marked(lab.identity)})
     done = [name for name, r in report["receivers"].items() if r["sha256_ok"]]
     return report["finish_s"] or 0.0, spent, done

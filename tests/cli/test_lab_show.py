@@ -6,16 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import made_records
 import pytest
 from typer.testing import CliRunner
 
 from datacast.cli.lab_show import Screen, print_sites_report
 from datacast.cli.main import build
 from datacast.lab.counters import CpuUse, Traffic
-from datacast.lab.report import Measured, make_report
+from datacast.lab.report import Measured, Report, Settings, make_report, plain
+from datacast.lab.site_run import FaultOfSites, HostFigures, SiteFigures, SitesReport, SitesSettings, WanFigures
 
 
-def report(lost: str = "", bound: bool = False, **told: Any) -> dict[str, Any]:
+def report(lost: str = "", bound: bool = False, **told: Any) -> Report:
     """Of a group from a to b and c over one tree, as the lab makes it; `lost` has not got the file."""
     rows: dict[str, Any] = {}
     for name in "bc":
@@ -29,19 +31,24 @@ def report(lost: str = "", bound: bool = False, **told: Any) -> dict[str, Any]:
         "error": {"code": "receivers_failed", "message": "one has failed"} if lost else None,
         "trees": {"7": {"links": 3, "depth": 2, "arcs": arcs, "new_packets": 112, "dup_packets": 2}},
         "receivers": rows,
-        "report": {"start_s": 0.012, "finish_s": 1.25, "payload": 8966, "labels": 1, **told},
+        "report": made_records.outcome(start_s=0.012, finish_s=1.25, **told),
     }
     rates = {(u, v): 10**7 for u, v in arcs}
     traffic = Traffic(3_060_000, hits={7: 41})
     cpu = CpuUse(0.5, 0.25, {"datacast-agent": 1.0 if bound else 0.1})
-    return make_report(Measured(group, 1_000_000, rates, traffic, cpu, {name: name != lost for name in "bc"}, {}))
+    settings = Settings(
+        topology="net", link_bps=10**7, mtu=9000, queue_packets=100, dataplane="dpdk", source="a", to=["b", "c"],
+        seed=None, options={}, sha256="",
+    )  # fmt: skip
+    whole = {name: name != lost for name in "bc"}
+    return make_report(Measured(made_records.group(**group), 1_000_000, rates, traffic, cpu, whole, settings, []))
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`lab run` of a lab that reports this: (exit code, standard output)."""
 
-    def go(made: dict[str, Any], *words: str) -> tuple[int, str]:
+    def go(made: Report, *words: str) -> tuple[int, str]:
         monkeypatch.setattr("datacast.lab.run.run", lambda *_: made)
         monkeypatch.setenv("COLUMNS", "160")
         done = CliRunner().invoke(build(["lab"]), ["lab", "run", "--size", "1M", *words])
@@ -60,7 +67,7 @@ def test_a_good_run_is_shown_beside_its_ideal_and_exits_with_0(ran: Any) -> None
     code, out = ran(made)
     assert code == 0 and "delivered to 2 of 2 and verified" in out
     assert words(out, "first data packet")[-2:] == ["12", "ms"] and words(out, "finish ")[1:] == ["1.250", "s"]
-    assert words(out, "ideal")[1:] == [f"{made['ideal_s']:.3f}", "s"]
+    assert words(out, "ideal")[1:] == [f"{made.ideal_s:.3f}", "s"]
     assert words(out, "link stress")[-1] == "1.0200" and words(out, "duplicate data")[-2:] == ["1.79", "%"]
     assert words(out, "0 ") == ["0", "3", "2", "112", "2", "41"]
     assert words(out, "b ") == ["b", "1.250", "6.4", "ok"]
@@ -80,18 +87,30 @@ def test_branches_that_only_forwarded_are_told(ran: Any) -> None:
 def test_the_report_goes_to_a_file_or_alone_to_standard_output(ran: Any, tmp_path: Path) -> None:
     made, path = report(), tmp_path / "report.json"
     _, out = ran(made, "--json", str(path))
-    assert json.loads(path.read_text()) == made and f"report: {path}" in out.replace("\n", "")
+    assert json.loads(path.read_text()) == plain(made) and f"report: {path}" in out.replace("\n", "")
     code, out = ran(report(lost="b"), "--json", "-")
     assert code == 1 and not json.loads(out)["ok"]
 
 
 def test_sites_are_shown_with_their_links_and_what_went_wrong_with_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
-    made = {
-        **report(),
-        "sites": {"sfo": {"hosts": 2, "verified": 2, "finish_s": 3.5, "ideal_s": 3.0, "finish_over_ideal": 1.1667}},
-        "wan": {"ams-sfo": {"bytes": 1_010_000, "over_file": 1.01}},
-        "faults": [{"spec": "link ams-sfo down at 2s", "error": "it was over before"}, {"spec": "x", "error": None}],
-    }
+    one = report()
+    made = SitesReport(
+        ok=True,
+        group="s-1",
+        state="done",
+        error=None,
+        size=one.size,
+        sites={"sfo": SiteFigures(2, 2, 3.5, 3.0, 1.1667)},
+        wan={"ams-sfo": WanFigures(1_010_000, 1.01)},
+        receivers={"sfo-0": HostFigures(3.5, True)},
+        cpu_busy=one.cpu_busy,
+        cpu_bound=one.cpu_bound,
+        cpu_lab=one.cpu_lab,
+        faults=[FaultOfSites("link ams-sfo down at 2s", 2.0, "it was over before"), FaultOfSites("x", 0.0, None)],
+        settings=SitesSettings(
+            sites={}, mtu=9000, queue_packets=100, source="ams-0", to=["*/all"], seed=None, options={}, sha256=""
+        ),
+    )
     print_sites_report(made)
     out = capsys.readouterr().out
     assert words(out, "sfo") == ["sfo", "2", "2", "3.500", "3.000", "1.167"]
@@ -100,7 +119,7 @@ def test_sites_are_shown_with_their_links_and_what_went_wrong_with_a_fault(capsy
 
 
 def test_steps_are_told_once_each_and_progress_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    group = {"fraction": 0.5, "state": "running", "receivers": {"b": {"state": "running", "fraction": 0.5}}}
+    group = made_records.group(id="g", fraction=0.5, receivers={"b": {"state": "running", "fraction": 0.5}})
     with Screen() as screen:
         for name in "abc":
             screen.step(f"agent {name}")

@@ -19,9 +19,11 @@ from ports import free_ports
 
 from datacast import topologies
 from datacast.core.quantities import parse_rate, parse_size
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.controlled import without_appliance
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import LabOptions, load_topology
+from datacast.lab.report import plain
 from datacast.lab.run import Quiet, Transfer, run
 from datacast.lab.state import Registry
 
@@ -53,8 +55,9 @@ def lab_run(
         appliance_bps=parse_rate(appliance_link) if appliance_link else 0,
     )  # fmt: skip
     broken = parse_faults(list(faults), graph, dataplane)
-    what = Transfer(source, receivers=tuple(to.split(",")), size=parse_size(size), options=options, faults=broken)
-    return json.loads(json.dumps(run(lab, f"cf{os.getpid()}", what, Quiet())))
+    what = Transfer(source, receivers=tuple(to.split(",")), size=parse_size(size),
+                    options=GroupOptions(**options), faults=broken)  # type: ignore[arg-type]
+    return plain(run(lab, f"cf{os.getpid()}", what, Quiet()))
 
 
 def get(port: int, path: str) -> dict:

@@ -12,21 +12,23 @@ from typing import Any
 
 from ports import free_ports
 
+from datacast.controller.api.records import GroupRecord
 from datacast.lab import run
+from datacast.lab.report import plain
 from datacast.lab.state import MARK, Registry
 
 DATACAST = Path(sys.executable).parent / "datacast"
 
 
 class Quiet(run.Quiet):
-    """Calls `hook(group)` on every poll."""
+    """Calls `hook(group)` on every poll, with JSON."""
 
     def __init__(self, hook: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.hook = hook
 
-    def group(self, group: dict[str, Any]) -> None:
+    def group(self, group: GroupRecord) -> None:
         if self.hook:
-            self.hook(group)
+            self.hook(plain(group))
 
 
 def finish(command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,9 @@ from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Transfer, send
 
 HOSTS = [f"h{i}" for i in range(5)]
@@ -42,9 +44,9 @@ class OriginLab:
             file=original,
             url=url,
             fetchers=fetchers,
-            options=options,
+            options=GroupOptions(**options),
         )
-        return send(self.lab, what, Quiet(hook))
+        return plain(send(self.lab, what, Quiet(hook)))
 
     def kill_agent(self, host: str) -> None:
         [agent] = [one for one in self.lab.supervisor.processes if one.name == f"agent-{host}" and one.running]

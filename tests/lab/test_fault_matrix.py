@@ -18,10 +18,12 @@ from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab import run as lab_run
 from datacast.lab.errors import LabError
 from datacast.lab.faults import parse_faults, small_disks, switches_apart
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
@@ -133,7 +135,7 @@ def test_those_who_live_get_the_file(row: Row, labs: Labs) -> None:
         source=place.source,
         receivers=place.receivers,
         size=place.size * row.larger,
-        options=row.options,
+        options=GroupOptions(**row.options),
         faults=parse_faults(list(row.faults), graph, PLANE),
     )
     last: dict[str, Any] = {}
@@ -150,7 +152,7 @@ def test_those_who_live_get_the_file(row: Row, labs: Labs) -> None:
     dest = f"row{labs.rows}.bin"
     whole = False
     try:
-        report = lab_run.send(lab, lab_run.settle(graph, transfer), Quiet(look), dest, mend=True)
+        report = plain(lab_run.send(lab, lab_run.settle(graph, transfer), Quiet(look), dest, mend=True))
         labs.whole()
         whole = True
     finally:

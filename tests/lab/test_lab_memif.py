@@ -11,6 +11,7 @@ from datacast import topologies
 from datacast.lab.errors import LabError
 from datacast.lab.faults import parse_faults, switches_apart
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Transfer, send, settle
 
 TOPOLOGY = "leafspine:1,2,2"
@@ -35,7 +36,7 @@ def test_a_group_over_memory_and_cables():
                 for port in machine.ports[node]:
                     assert (drivers[node, port.port] == "memif") == (port.neighbour in hosts)
         transfer = Transfer(source=hosts[0], receivers=tuple(hosts[1:]), size=8 << 20)
-        report = send(lab, settle(lab.graph, transfer), Quiet())
+        report = plain(send(lab, settle(lab.graph, transfer), Quiet()))
     assert len(report["receivers"]) == 3 and all(one["sha256_ok"] for one in report["receivers"].values())
 
 
@@ -58,7 +59,7 @@ def test_a_switch_is_upgraded_while_a_group_runs_and_nobody_takes_it_for_a_failu
         lab.up()
         hosts = list(lab.plan.hosts)
         transfer = Transfer(source=hosts[0], receivers=tuple(hosts[1:]), size=16 << 20, faults=faults)
-        report = send(lab, settle(lab.graph, transfer), Quiet())
+        report = plain(send(lab, settle(lab.graph, transfer), Quiet()))
         logs = {log.name: log.read_text(errors="replace") for log in (lab.work / "logs").iterdir()}
     assert all(one["sha256_ok"] for one in report["receivers"].values())
     assert [f["error"] for f in report["faults"]] == [None, None]

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from pathlib import Path
 
+import msgspec
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
+import made_records
 
 from datacast import topologies
 from datacast.lab.content import sha256_of, write_random
-from datacast.lab.counters import CpuSample, CpuUse, Traffic, cpu_use
+from datacast.lab.counters import CpuSample, CpuUse, NodeCounters, Traffic, cpu_use
 from datacast.lab.errors import LabError
-from datacast.lab.report import Measured, frame_bytes, ideal_s, link_stress, make_report
+from datacast.lab.report import Measured, Settings, frame_bytes, ideal_s, link_stress, make_report, plain
 from datacast.lab.run import Transfer, settle
+
+SETTINGS = Settings(
+    topology="net", link_bps=10**8, mtu=9000, queue_packets=100, dataplane="dpdk", source="a", to=["b", "c"],
+    seed=None, options={}, sha256="",
+)  # fmt: skip
+
+
+def reported(measured):
+    """As JSON has it."""
+    return plain(make_report(measured))
 
 
 def group(**changes):
@@ -26,26 +42,21 @@ def group(**changes):
         "2": {"links": 5, "depth": 4, "arcs": [["a", "t"], ["t", "b"]], "new_packets": 25, "dup_packets": 1},
     }
     receivers = {name: {"state": "done", "finish_s": 1.0, "goodput_mbps": 8.0} for name in "bc"}
-    return {
-        "id": "g",
-        "state": "done",
-        "trees": trees,
-        "receivers": receivers,
-        "report": {"start_s": 0.1, "finish_s": 1.1, "payload": 8966, "labels": 1},
-        **changes,
-    }
+    whole = {"id": "g", "state": "done", "trees": trees, "receivers": receivers, "report": made_records.outcome()}
+    return {**whole, **changes}
 
 
 def measured(told, size=1_000_000, payload_on_links=3_500_000, verified=("b", "c"), **traffic):
     rates = {("a", "s"): 10**8, ("s", "b"): 10**8, ("s", "c"): 5 * 10**7, ("a", "t"): 10**8, ("t", "b"): 10**8}
     return Measured(
-        told,
+        made_records.group(**told),
         size,
         rates,
         Traffic(payload_on_links, **traffic),
         CpuUse(0.5, 0.3, {}),
         {name: name in verified for name in "bc"},
-        {},
+        SETTINGS,
+        [],
     )
 
 
@@ -63,7 +74,7 @@ def test_link_stress_weighs_trees_by_what_they_carried():
 
 
 def test_the_report_of_a_good_run():
-    report = make_report(measured(group(), hits={1: 70, 2: 20}))
+    report = reported(measured(group(), hits={1: 70, 2: 20}))
     assert report["ok"]
     assert report["link_stress"] == 1.0
     assert report["duplicate_ratio"] == pytest.approx(0.04)
@@ -79,11 +90,11 @@ def test_trees_of_several_roots_that_share_a_link_do_not_each_have_its_rate():
     told = group()
     told["trees"]["2"]["arcs"] = [["a", "t"], ["t", "b"], ["s", "c"]]
     told["report"]["ideal_s"] = 0.16  # what the plan says: both enter c over one link
-    assert make_report(measured(told))["ideal_s"] == 0.16
+    assert reported(measured(told))["ideal_s"] == 0.16
 
 
 def test_a_copy_with_a_wrong_checksum_is_not_ok():
-    report = make_report(measured(group(), verified=("b",)))
+    report = reported(measured(group(), verified=("b",)))
     assert not report["ok"]
     assert [report["receivers"][name]["sha256_ok"] for name in "bc"] == [True, False]
 
@@ -91,20 +102,20 @@ def test_a_copy_with_a_wrong_checksum_is_not_ok():
 def test_a_failed_receiver_is_told_with_its_reason():
     told = group(state="partial")
     told["receivers"]["c"] = {"state": "failed", "error": {"code": "disk_full", "message": "c: no space"}}
-    report = make_report(measured(told))
+    report = reported(measured(told))
     assert not report["ok"]
     assert report["receivers"]["c"]["error"]["code"] == "disk_full"
 
 
 def test_an_empty_file_has_no_rate():
-    told = group(trees={}, report={"start_s": None, "finish_s": None, "payload": 8966, "labels": 1})
-    report = make_report(measured(told, size=0, payload_on_links=0))
+    told = group(trees={}, report=made_records.outcome(start_s=None, finish_s=None))
+    report = reported(measured(told, size=0, payload_on_links=0))
     assert report["ok"]
     assert report["finish_over_ideal"] is None and report["link_stress"] is None and report["duplicate_ratio"] == 0
 
 
 def test_a_node_that_did_not_tell_leaves_no_made_up_stress():
-    assert make_report(measured(group(), silent=["s"]))["link_stress"] is None
+    assert reported(measured(group(), silent=["s"]))["link_stress"] is None
 
 
 def test_the_processor_sets_the_pace_when_all_cores_or_one_process_are_full():
@@ -126,17 +137,21 @@ def test_what_others_use_does_not_count_where_the_lab_goes_first():
     assert cpu_use(idle, CpuSample(20, 20, {7: ("x", 18.0), 8: ("y", 1.0)}), first=True).bound
 
 
+def counters(**told):
+    return msgspec.convert(told, NodeCounters)
+
+
 def test_traffic_is_the_difference_of_two_moments():
     before, after = Traffic(), Traffic()
     node = {"ports": {"0": {"tx_data_payload": 100}}, "tree_counters": [{"tree": 4, "hits": 2}], "drop": {"version": 1}}
-    before.add(node)
-    after.add(node)
+    before.add(counters(**node))
+    after.add(counters(**node))
     after.add(
-        {
-            "ports": {"0": {"tx_data_payload": 50}, "1": {"tx_data_payload": 7}},
-            "tree_counters": [{"tree": 4, "hits": 3}, {"tree": 5, "hits": 1}],
-            "drop": {"version": 1, "type": 0},
-        }
+        counters(
+            ports={"0": {"tx_data_payload": 50}, "1": {"tx_data_payload": 7}},
+            tree_counters=[{"tree": 4, "hits": 3}, {"tree": 5, "hits": 1}],
+            drop={"version": 1, "type": 0},
+        )
     )
     assert after.since(before) == Traffic(data_payload=57, hits={4: 3, 5: 1}, drops={"version": 1})
 

@@ -13,6 +13,7 @@ from ports import free_ports
 from datacast import topologies
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Transfer, send, settle
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -41,7 +42,7 @@ def deliver(lab: Lab, *others: str, faults: tuple[str, ...] = (), size: int = SI
     to = tuple(f"h{i}" for i in range(2, 6))
     found = parse_faults(list(faults), lab.graph, "dpdk")
     what = Transfer(source="h0", other_sources=others, receivers=to, size=size, seed=1, faults=found)
-    report = send(lab, settle(lab.graph, what), Quiet())
+    report = plain(send(lab, settle(lab.graph, what), Quiet()))
     assert report["ok"], report
     return report
 

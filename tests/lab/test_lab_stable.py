@@ -10,8 +10,10 @@ from left_over import unique_name
 from ports import free_ports
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.faults import parse_faults
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Transfer, send, settle
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -34,7 +36,7 @@ def lab_of(tmp_path, slow: bool) -> Lab:
 
 def deliver(lab: Lab, **what):
     what = {"source": "00", "receivers": SIX, "size": SIZE, "seed": 1, **what}
-    report = send(lab, settle(lab.graph, Transfer(**what)), Quiet())
+    report = plain(send(lab, settle(lab.graph, Transfer(**what)), Quiet()))
     assert report["ok"], report
     return {name: row["finish_s"] for name, row in report["receivers"].items()}, report
 
@@ -44,7 +46,7 @@ def test_a_slow_receiver_holds_nobody_up(tmp_path):
         lab.up()
         times, report = deliver(lab)
         assert report["trees"]["count"] == 4
-        together, _ = deliver(lab, options={"delivery": "together"})
+        together, _ = deliver(lab, options=GroupOptions(delivery="together"))
     # A tenth of the rate: at one rate for all everybody takes ten times as long.
     assert max(times[name] for name in FIVE) < together["02"] / 3
     assert times["31"] < 1.3 * together["31"]
@@ -55,6 +57,6 @@ def test_a_receiver_whose_links_slow_down_gets_trees_of_its_own(tmp_path):
     with lab_of(tmp_path, slow=False) as lab:
         lab.up()
         faults = parse_faults([f"link 31:{port} rate 3mbit at 500ms" for port in (0, 1)], lab.graph, "dpdk")
-        times, report = deliver(lab, size=3 * SIZE, faults=faults, options={"delivery": "stable"})
+        times, report = deliver(lab, size=3 * SIZE, faults=faults, options=GroupOptions(delivery="stable"))
     assert report["trees"]["count"] > 2
     assert max(times[name] for name in FIVE) < times["31"] / 2

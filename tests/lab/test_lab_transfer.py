@@ -14,8 +14,10 @@ from lab_kit import DATACAST, Quiet, asked_again, eventually, start_run
 from left_over import unique_name
 from ports import free_ports
 
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.counters import traffic
 from datacast.lab.lab import Lab, LabOptions
+from datacast.lab.report import plain
 from datacast.lab.run import Transfer, run, send, settle
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -35,7 +37,7 @@ def lab():
 
 def transfer(lab, watcher=None, **what):
     what = {"source": "00", "receivers": FIGURE_10, "seed": 1, **what}
-    return send(lab, settle(lab.graph, Transfer(**what)), watcher or Quiet())
+    return plain(send(lab, settle(lab.graph, Transfer(**what)), watcher or Quiet()))
 
 
 def test_figure_10_s_group_gets_its_file_over_two_trees_and_each_byte_crosses_each_link_once(lab):
@@ -61,7 +63,7 @@ def test_a_given_file_is_sent_as_it_is(lab, tmp_path):
 
 
 def test_one_tree_on_request(lab):
-    report = transfer(lab, size=1 << 20, options={"trees": 1})
+    report = transfer(lab, size=1 << 20, options=GroupOptions(trees=1))
     assert report["ok"] and report["trees"]["count"] == 1
 
 
@@ -230,7 +232,7 @@ def test_after_all_that_the_lab_still_delivers(lab):
 def test_forwarding_hosts_and_trees_of_switches(topology, trees):
     rest, fabric = free_ports(2)
     options = LabOptions(topology, rest_port=rest, fabric_port=fabric, room=1 << 27)
-    report = run(options, unique_name(topology[:5]), Transfer(None, size=2 << 20), Quiet())
+    report = plain(run(options, unique_name(topology[:5]), Transfer(None, size=2 << 20), Quiet()))
     assert report["ok"] and report["trees"]["count"] == trees, report
 
 

@@ -28,6 +28,15 @@ _TOPOLOGY = {
 }
 
 
+def outcome(**changes: Any) -> dict[str, Any]:
+    """The `report` of a group that has ended, as JSON."""
+    return {
+        "start_s": 0.1, "start_ms": {}, "finish_s": 1.1, "ideal_s": None, "finish_over_ideal": None,
+        "duplicate_ratio": 0.0, "size": None, "takeovers": 0, "reactions": [], "new_packets": 100, "dup_packets": 4,
+        "trees": {"count": 2, "depth": 4, "links": [3, 5]}, "payload": 8966, "labels": 1, **changes,
+    }  # fmt: skip
+
+
 def group(**told: Any) -> GroupRecord:
     return msgspec.convert({**_ANY, **_RECORD, **told}, GroupRecord)
 
