@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,7 @@ def init(
 
     authority = Authority.create(folder, name=name[:64] or "datacast", days=days)
     if as_json:
-        print(json.dumps(describe(authority.ca)))
+        print(json.dumps(asdict(describe(authority.ca))))
     else:
         print(f"{authority.ca}: give it to every machine\n{folder / 'ca.key'}: keep it here")
 
@@ -90,12 +91,12 @@ def renew(
     made: list[Path] = []
     for path in _certificates(folder):
         says = describe(path)
-        if says["authority"] or says["identity"] is None:
+        if says.authority or says.identity is None:
             continue
-        if path.stem in named or (not named and says["days_left"] < within):
-            identity = Identity.parse(says["identity"])
-            names = {"dns": says["dns"], "ip": says["ip"]}
-            cert, _ = authority.issue(identity, days=days, replace=True, stem=path.with_suffix(""), **names)
+        if path.stem in named or (not named and says.days_left < within):
+            identity = Identity.parse(says.identity)
+            stem = path.with_suffix("")
+            cert, _ = authority.issue(identity, days=days, replace=True, stem=stem, dns=says.dns, ip=says.ip)
             named.discard(path.stem)
             made.append(cert)
     if named:
@@ -121,14 +122,14 @@ def show(
         raise AuthorityError(f"{path} holds no certificates", str(path), "make an authority with `datacast certs init`")
     found = [describe(one, authority) for one in paths]
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps([asdict(says) for says in found], indent=1))
     else:
         for says in found:
-            who = "authority" if says["authority"] else says["identity"] or "names nobody"
-            names = "".join(f" {name}" for name in (*says["dns"], *says["ip"]))
-            left = f"until {says['not_after'][:19]}Z ({says['days_left']:.0f} days)"
-            print(f"{says['file']}: {who}{names}, {left}, {says['state'].replace('_', ' ')}, serial {says['serial']}")
-    if any(says["state"] not in ("ok", "expires_soon") for says in found):
+            who = "authority" if says.authority else says.identity or "names nobody"
+            names = "".join(f" {name}" for name in (*says.dns, *says.ip))
+            left = f"until {says.not_after[:19]}Z ({says.days_left:.0f} days)"
+            print(f"{says.file}: {who}{names}, {left}, {says.state.replace('_', ' ')}, serial {says.serial}")
+    if any(says.state not in ("ok", "expires_soon") for says in found):
         raise typer.Exit(1)
 
 
@@ -150,9 +151,9 @@ def _of_topology(text: str) -> list[Identity]:
 def _print(authority: Authority, paths: list[Path], as_json: bool) -> None:
     from datacast.services.authority import describe
 
-    found = [{**describe(path, authority.certificate), "key": str(path.with_suffix(".key"))} for path in paths]
+    found = [(describe(path, authority.certificate), str(path.with_suffix(".key"))) for path in paths]
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps([{**asdict(says), "key": key} for says, key in found], indent=1))
         return
-    for says in found:
-        print(f"{says['file']}: {says['identity']}, until {says['not_after'][:19]}Z")
+    for says, _ in found:
+        print(f"{says.file}: {says.identity}, until {says.not_after[:19]}Z")

@@ -196,9 +196,9 @@ def _certificates(folder: Path) -> list[Check]:
         except (DatacastError, OSError, ValueError) as error:
             checks.append(Check(path.name, False, True, f"cannot be read: {error}", "run as root"))
             continue
-        good = told["state"] == "ok"
-        text = f"{told['identity'] or 'authority'}, {told['days_left']:.0f} days left"
-        late = told["state"] in ("expired", "not_yet")
+        good = told.state == "ok"
+        text = f"{told.identity or 'authority'}, {told.days_left:.0f} days left"
+        late = told.state in ("expired", "not_yet")
         checks.append(
             Check(path.name, good, late, text, "" if good else "datacast certs renew, and this machine's clock")
         )

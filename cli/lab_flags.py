@@ -67,8 +67,6 @@ class LabFlags:
         from datacast.lab.plan import LINK_BPS_MIN
 
         without = self.without_appliance
-        given = {"rest_port": self.rest_port, "fabric_port": self.fabric_port}
-        ports: dict[str, Any] = {key: value for key, value in given.items() if value}
         return LabOptions(
             topology=self.network(),
             rate_bps=parse_rate(self.link, LINK_BPS_MIN),
@@ -83,7 +81,8 @@ class LabFlags:
             else (),
             appliance_bps=parse_rate(self.appliance_link, LINK_BPS_MIN) if self.appliance_link else 0,
             insecure=self.insecure,
-            **ports,
+            rest_port=self.rest_port or LabOptions.rest_port,
+            fabric_port=self.fabric_port or LabOptions.fabric_port,
         )
 
 

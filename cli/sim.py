@@ -75,7 +75,7 @@ def sim(
             print(f"{e.name:<13} {e.title}")
         return
     experiment = find(name)
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         "cc": cc,
         "topology": topology,
         "source": source,

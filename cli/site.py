@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -166,7 +167,7 @@ def _tls(name: str) -> dict[str, str]:
     }
 
 
-def _yaml(name: str, content: dict[str, Any]) -> dict[str, bytes]:
+def _yaml(name: str, content: Mapping[str, object]) -> dict[str, bytes]:
     import yaml
 
     text = f"# /{ETC}/{name}.yaml, made by `datacast init`.\n" + yaml.safe_dump(content, sort_keys=False)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
+from msgspec import UNSET, UnsetType
 
 from datacast import topologies
 from datacast.core.errors import DatacastError, UsageError
 from datacast.core.lists import few
 
-from .output import output
+from .output import json_text, output
+from .times import Times
+
+if TYPE_CHECKING:
+    from datacast.core.trees import TreeSet
 
 EPILOG = (
     "A link failure rate takes that share of all links down, by --seed; a group of N is N receivers and a source drawn "
@@ -65,7 +70,7 @@ def trees(
 
     The last draws each tree as wide as its rate, and into trees-rates.svg each receiver's rate beside its bound.
     """
-    from datacast.core.trees import Network, TreeSet, Unreachable
+    from datacast.core.trees import Network, Unreachable
 
     g, rng = _graph(topology, graph), random.Random(seed)
     _fail(g, lfr, down, rng)
@@ -114,7 +119,7 @@ def trees(
 
         svg.write_text(draw(g, found.trees if found is not None else [], who, to))
     if as_json:
-        print(json.dumps(result))
+        print(json_text(result))
     else:
         _table(g, who, to, result)
     if unreachable:
@@ -184,26 +189,36 @@ def _joined(g: Any, source: str) -> set[str]:
     return seen
 
 
-def _result(found: Any, unreachable: list[str], times: list[float]) -> dict[str, Any]:
-    if found is None:
-        return {
-            "trees": [],
-            "bound_degree": 0,
-            "bound_maxflow": 0,
-            "unreachable": unreachable,
-            "time_ms": {"median": None, "p99": None},
-        }
-    return {
-        "source": found.source,
-        "trees": [{"id": t.id, "arcs": [list(arc) for arc in t.arcs], "depth": t.depth} for t in found.trees],
-        "bound_degree": found.bound_degree,
-        "bound_maxflow": found.bound_maxflow,
-        "unreachable": unreachable,
-        "time_ms": {"median": times[len(times) // 2], "p99": times[min(len(times) - 1, int(len(times) * 0.99))]},
-    }
+class TreeTold(msgspec.Struct):
+    id: int
+    arcs: list[tuple[str, str]]
+    depth: int
 
 
-def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) -> None:
+class Result(msgspec.Struct, kw_only=True):
+    """What is printed."""
+
+    source: str | UnsetType = UNSET
+    """Of trees; without any it is left out."""
+    trees: list[TreeTold]
+    bound_degree: int
+    bound_maxflow: int
+    unreachable: list[str]
+    time_ms: Times
+
+
+def _result(found: TreeSet | None, unreachable: list[str], times: list[float]) -> Result:
+    return Result(
+        source=found.source if found else UNSET,
+        trees=[TreeTold(tree.id, list(tree.arcs), tree.depth) for tree in found.trees] if found else [],
+        bound_degree=found.bound_degree if found else 0,
+        bound_maxflow=found.bound_maxflow if found else 0,
+        unreachable=unreachable,
+        time_ms=Times.of(times),
+    )
+
+
+def _table(g: Any, source: str, receivers: list[str], result: Result) -> None:
     from rich.table import Table
 
     down = sum(not data.get("up", True) for _, _, data in g.edges(data=True))
@@ -214,17 +229,17 @@ def _table(g: Any, source: str, receivers: list[str], result: dict[str, Any]) ->
     for head in ("tree", "depth", "arcs"):
         table.add_column(head, justify="right")
     table.add_column(
-        "parent>child, first ones" if any(len(t["arcs"]) > 24 for t in result["trees"]) else "parent>child"
+        "parent>child, first ones" if any(len(tree.arcs) > 24 for tree in result.trees) else "parent>child"
     )
-    for tree in result["trees"]:
-        arcs = [f"{u}>{v}" for u, v in tree["arcs"]]
-        table.add_row(str(tree["id"]), str(tree["depth"]), str(len(arcs)), few(arcs, 24, " "))
+    for tree in result.trees:
+        arcs = [f"{u}>{v}" for u, v in tree.arcs]
+        table.add_row(str(tree.id), str(tree.depth), str(len(arcs)), few(arcs, 24, " "))
     console = output()
     console.print(table)
-    ms = result["time_ms"]
-    shown = f"; {ms['median']:.3f} ms median, {ms['p99']:.3f} ms p99" if ms["median"] is not None else ""
+    ms = result.time_ms
+    shown = f"; {ms.median:.3f} ms median, {ms.p99:.3f} ms p99" if ms.median is not None else ""
     console.print(
-        f"{len(result['trees'])} trees; bounds: {result['bound_maxflow']} by max-flow, "
-        f"{result['bound_degree']} by degree{shown}",
+        f"{len(result.trees)} trees; bounds: {result.bound_maxflow} by max-flow, "
+        f"{result.bound_degree} by degree{shown}",
         highlight=False,
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from datacast.core.lists import few
 from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network
 
-from .output import output
+from .output import json_text, output
+from .times import Times
 
 CUTS_SHOWN = 8
 
@@ -26,6 +26,43 @@ class Drawn:
     arcs: list[tuple[str, str]]
     depth: int
     rate_bps: float
+
+
+@dataclass(frozen=True)
+class TreeTold:
+    rate_bps: int
+    hops: list[tuple[str, str]]
+    receivers: list[str]
+
+
+@dataclass(frozen=True)
+class Rate:
+    rate_bps: int
+    bound_bps: int
+
+
+@dataclass(frozen=True)
+class CutTold:
+    capacity_bps: int
+    arcs: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What is printed."""
+
+    planner: str
+    note: str
+    source: str
+    trees: list[TreeTold]
+    receivers: dict[str, Rate]
+    common_bps: int
+    common_bound_bps: int
+    unreachable: list[str]
+    gap: planners.Gap
+    aggregate_bps: int
+    cuts: dict[str, CutTold]
+    time_ms: Times
 
 
 def show(
@@ -55,26 +92,20 @@ def show(
     times.sort()
     cuts = {name: alone.cut(name) for name in sorted(receivers, key=lambda name: alone.bound[name])[:CUTS_SHOWN]}
     got = plan.got
-    result = {
-        "planner": planner,
-        "note": plan.note,
-        "source": source,
-        "trees": [
-            {"rate_bps": round(t.rate_bps), "hops": [list(hop) for hop in t.hops], "receivers": list(t.receivers)}
-            for t in plan.trees
-        ],
-        "receivers": {name: {"rate_bps": round(got[name]), "bound_bps": alone.bound[name]} for name in receivers},
-        "common_bps": round(min(got.values())),
-        "common_bound_bps": min(alone.bound[name] for name in receivers),
-        "unreachable": unreachable,
-        "gap": asdict(planners.gap(got, {name: alone.bound[name] for name in receivers})),
-        "aggregate_bps": round(plan.aggregate),
-        "cuts": {
-            name: {"capacity_bps": cut.capacity_bps, "arcs": [list(arc) for arc in cut.arcs]}
-            for name, cut in cuts.items()
-        },
-        "time_ms": {"median": times[len(times) // 2], "p99": times[min(len(times) - 1, int(len(times) * 0.99))]},
-    }
+    result = Result(
+        planner=planner,
+        note=plan.note,
+        source=source,
+        trees=[TreeTold(round(tree.rate_bps), list(tree.hops), list(tree.receivers)) for tree in plan.trees],
+        receivers={name: Rate(round(got[name]), alone.bound[name]) for name in receivers},
+        common_bps=round(min(got.values())),
+        common_bound_bps=min(alone.bound[name] for name in receivers),
+        unreachable=unreachable,
+        gap=planners.gap(got, {name: alone.bound[name] for name in receivers}),
+        aggregate_bps=round(plan.aggregate),
+        cuts={name: CutTold(cut.capacity_bps, list(cut.arcs)) for name, cut in cuts.items()},
+        time_ms=Times.of(times),
+    )
     if svg is not None:
         from .trees_svg import bars, draw
 
@@ -83,7 +114,7 @@ def show(
         rows = [(name, got[name], float(alone.bound[name])) for name in receivers]
         svg.with_stem(svg.stem + "-rates").write_text(bars(rows))
     if as_json:
-        print(json.dumps(result))
+        print(json_text(result))
     else:
         _tables(g, result)
     return unreachable
@@ -104,35 +135,35 @@ def _mbit(rate: float) -> str:
     return f"{rate / 1e6:.1f}"
 
 
-def _tables(g: Any, result: dict[str, Any]) -> None:
+def _tables(g: Any, result: Result) -> None:
     from rich.table import Table
 
     console = output()
-    table = Table(title=f"{g.graph.get('topology') or 'graph'}: {result['planner']}, source {result['source']}")
+    table = Table(title=f"{g.graph.get('topology') or 'graph'}: {result.planner}, source {result.source}")
     for head in ("tree", "Mb/s", "receivers", "hops"):
         table.add_column(head, justify="right")
     table.add_column("parent>child")
-    for i, tree in enumerate(result["trees"]):
-        hops = [f"{u}>{v}" for u, v in tree["hops"]]
+    for i, tree in enumerate(result.trees):
+        hops = [f"{u}>{v}" for u, v in tree.hops]
         shown = few(hops, 24, " ")
-        table.add_row(str(i), _mbit(tree["rate_bps"]), str(len(tree["receivers"])), str(len(hops)), shown)
+        table.add_row(str(i), _mbit(tree.rate_bps), str(len(tree.receivers)), str(len(hops)), shown)
     console.print(table)
     table = Table()
     for head in ("receiver", "Mb/s", "bound", "of it"):
         table.add_column(head, justify="right")
     table.add_column("the cut")
-    for name, row in sorted(result["receivers"].items(), key=lambda item: item[1]["bound_bps"])[:40]:
-        cut = result["cuts"].get(name)
-        arcs = few((f"{u}>{v}" for u, v in cut["arcs"]), by=" ") if cut else ""
-        part = row["rate_bps"] / row["bound_bps"] if row["bound_bps"] else 0.0
-        table.add_row(name, _mbit(row["rate_bps"]), _mbit(row["bound_bps"]), f"{part:.3f}", arcs)
+    for name, row in sorted(result.receivers.items(), key=lambda item: item[1].bound_bps)[:40]:
+        cut = result.cuts.get(name)
+        arcs = few((f"{u}>{v}" for u, v in cut.arcs), by=" ") if cut else ""
+        part = row.rate_bps / row.bound_bps if row.bound_bps else 0.0
+        table.add_row(name, _mbit(row.rate_bps), _mbit(row.bound_bps), f"{part:.3f}", arcs)
     console.print(table)
-    ms, gap = result["time_ms"], result["gap"]
+    ms, gap = result.time_ms, result.gap
     console.print(
-        f"every receiver: {_mbit(result['common_bps'])} Mb/s of {_mbit(result['common_bound_bps'])}; together "
-        f"{_mbit(result['aggregate_bps'])}; "
-        + (f"gap {100 * gap['part']:.1f} % at {gap['receiver']}" if gap["part"] else "no gap: all at their bounds")
-        + f"; {ms['median']:.2f} ms median"
-        + (f"; {result['note']}" if result["note"] else ""),
+        f"every receiver: {_mbit(result.common_bps)} Mb/s of {_mbit(result.common_bound_bps)}; together "
+        f"{_mbit(result.aggregate_bps)}; "
+        + (f"gap {100 * gap.part:.1f} % at {gap.receiver}" if gap.part else "no gap: all at their bounds")
+        + f"; {ms.median:.2f} ms median"
+        + (f"; {result.note}" if result.note else ""),
         highlight=False,
     )

@@ -11,8 +11,11 @@ Every change gets the next version; a snapshot carries the version up to which i
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from datacast.core import constants
 
@@ -118,7 +121,7 @@ def tunnel_overhead(address: str) -> int:
     return (40 if ipaddress.ip_address(address).version == 6 else 20) + 8 + constants.LABEL_LEN
 
 
-def check_tunnel(u: str, v: str, data: dict[str, Any], path_mtu: int) -> None:
+def check_tunnel(u: str, v: str, data: MutableMapping[str, Any], path_mtu: int) -> None:
     """A link with `tunnel` ({node: address}) is one; its MTU, where it says none, is what `path_mtu` leaves."""
     if "tunnel" not in data:
         return
@@ -199,7 +202,7 @@ class Fabric:
 
     def _node_change(self, node: Node) -> NodeChange:
         self.version += 1
-        return NodeChange(version=self.version, **self._state(node))
+        return NodeChange(version=self.version, **structs.asdict(self.node(node.name)))
 
     # ---- nodes come and go (wiring.py) ----
     def numbered(self, name: str, spec: NodeSpec) -> NodeSpec:
@@ -380,24 +383,6 @@ class Fabric:
         return self._refresh([edge], t_ns)
 
     # ---- views ----
-    def _state(self, node: Node) -> dict[str, Any]:
-        """The fields of a NodeState."""
-        return {
-            "name": node.name,
-            "kind": node.kind,
-            "forwards": node.forwards,
-            "alive": node.alive,
-            "registered": node.registered,
-            "addr": node.addr,
-            "pid": node.pid,
-            "msd": node.msd,
-            "cache": node.cache,
-            "control": node.control,
-            "dest_roots": node.dest_roots,
-            "removed": node.removed,
-            "drained": node.drained,
-        }
-
     def tunnels(self, name: str) -> list[Tunnel]:
         """Those that end at a node."""
         found = []
@@ -408,7 +393,22 @@ class Fabric:
         return found
 
     def node(self, name: str) -> NodeState:
-        return NodeState(**self._state(self.nodes[name]))
+        node = self.nodes[name]
+        return NodeState(
+            name=node.name,
+            kind=node.kind,
+            forwards=node.forwards,
+            alive=node.alive,
+            registered=node.registered,
+            addr=node.addr,
+            pid=node.pid,
+            msd=node.msd,
+            cache=node.cache,
+            control=node.control,
+            dest_roots=node.dest_roots,
+            removed=node.removed,
+            drained=node.drained,
+        )
 
     def snapshot(self) -> Topology:
         """Everything."""
@@ -417,7 +417,7 @@ class Fabric:
             node = self.nodes[name]
             nodes.append(
                 TopologyNode(
-                    **self._state(node),
+                    **structs.asdict(self.node(name)),
                     version=node.version,
                     ports=[PortState(port=number, **vars(port)) for number, port in sorted(node.ports.items())],
                     disks=node.disks,

@@ -247,8 +247,27 @@ def read_certificate(path: Path, remedy: str = "") -> x509.Certificate:
         raise AuthorityError(f"{path} is no certificate in PEM", str(path)) from error
 
 
-def describe(path: Path, authority: x509.Certificate | None = None, soon_days: float = 30) -> dict[str, Any]:
-    """What a certificate says, and its `state`: ok, expires_soon, expired, not_yet, other_authority."""
+@dataclass(frozen=True, kw_only=True)
+class CertificateTold:
+    """What a certificate says."""
+
+    file: str
+    identity: str | None
+    authority: bool
+    """It is one's own."""
+    serial: str
+    not_before: str
+    not_after: str
+    days_left: float
+    dns: list[str]
+    ip: list[str]
+    sha256: str
+    state: str
+    """ok, expires_soon, expired, not_yet, other_authority."""
+
+
+def describe(path: Path, authority: x509.Certificate | None = None, soon_days: float = 30) -> CertificateTold:
+    """Raises AuthorityError."""
     certificate = read_certificate(path)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -261,19 +280,19 @@ def describe(path: Path, authority: x509.Certificate | None = None, soon_days: f
     state = "expired" if end < now else "not_yet" if start > now else "expires_soon" if left < soon_days else "ok"
     if authority is not None and not _signed_by(certificate, authority):
         state = "other_authority"
-    return {
-        "file": str(path),
-        "identity": str(peer) if peer else None,
-        "authority": certificate.issuer == certificate.subject,
-        "serial": f"{certificate.serial_number:x}",
-        "not_before": start.isoformat(),
-        "not_after": end.isoformat(),
-        "days_left": round(left, 2),
-        "dns": names.get_values_for_type(x509.DNSName),
-        "ip": [str(ip) for ip in names.get_values_for_type(x509.IPAddress)],
-        "sha256": certificate.fingerprint(hashes.SHA256()).hex(),
-        "state": state,
-    }
+    return CertificateTold(
+        file=str(path),
+        identity=str(peer) if peer else None,
+        authority=certificate.issuer == certificate.subject,
+        serial=f"{certificate.serial_number:x}",
+        not_before=start.isoformat(),
+        not_after=end.isoformat(),
+        days_left=round(left, 2),
+        dns=names.get_values_for_type(x509.DNSName),
+        ip=[str(ip) for ip in names.get_values_for_type(x509.IPAddress)],
+        sha256=certificate.fingerprint(hashes.SHA256()).hex(),
+        state=state,
+    )
 
 
 def start_of(certificate: x509.Certificate) -> datetime.datetime:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import structs
 
 from datacast.controller.api.records import GroupRecord, GroupSummary, SitePart
 from datacast.core.lists import few
-from datacast.fabric_manager.api.records import Receiver
+from datacast.fabric_manager.api.records import AnyGroup, Receiver
 
 from .records import Failure, Progress, SiteGroup
 
@@ -38,29 +38,28 @@ def wrong_digest(group: SiteGroup, told: Progress, own: str) -> Failure | None:
     return Failure(code="digest", message=text[:8192])
 
 
-def _common(group: SiteGroup, told: Progress, own: str) -> dict[str, Any]:
-    """Members that a GroupSummary and a GroupRecord both have."""
+def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
     spec, error = group.spec, wrong_digest(group, told, own) or told.error
-    return {
-        "id": group.id,
-        "state": told.state,
-        "epoch": 0,
-        "worker": None,
-        "source": spec.source if group.parent is None else f"{group.path[0]}/…",
-        "source_path": spec.source_path if group.parent is None else "",
-        "other_sources": [],
-        "dest_path": spec.dest_path,
-        "labels": spec.labels,
-        "priority": spec.priority,
-        "requested_by": group.requested_by or f"site {group.parent}",
-        "created_ns": group.created_ns,
-        "updated_ns": group.created_ns,
-        "finished_ns": group.finished_ns,
-        "size": group.size,
-        "fraction": told.fraction,
-        "rate_bps": told.rate_bps,
-        "error": error.told() if error else None,
-    }
+    return AnyGroup(
+        id=group.id,
+        state="starting" if told.state == "ordered" else told.state,
+        epoch=0,
+        worker=None,
+        source=spec.source if group.parent is None else f"{group.path[0]}/…",
+        source_path=spec.source_path if group.parent is None else "",
+        other_sources=[],
+        dest_path=spec.dest_path,
+        labels=spec.labels,
+        priority=spec.priority,
+        requested_by=group.requested_by or f"site {group.parent}",
+        created_ns=group.created_ns,
+        updated_ns=group.created_ns,
+        finished_ns=group.finished_ns,
+        size=group.size,
+        fraction=told.fraction,
+        rate_bps=told.rate_bps,
+        error=error.told() if error else None,
+    )
 
 
 def row(group: SiteGroup, own: str) -> GroupSummary:
@@ -68,7 +67,7 @@ def row(group: SiteGroup, own: str) -> GroupSummary:
     told = group.progress()
     states = [figures.state for figures in told.hosts.values()]
     return GroupSummary(
-        **_common(group, told, own),
+        **structs.asdict(_common(group, told, own)),
         receivers=len(states),
         receivers_done=states.count("done"),
         receivers_failed=states.count("failed"),
@@ -83,7 +82,7 @@ def shown(group: SiteGroup, own: str) -> GroupRecord:
     if group.local or group.own.final:
         parts[own] = group.own
     return GroupRecord(
-        **_common(group, told, own),
+        **structs.asdict(_common(group, told, own)),
         options=spec.options,
         sha256=spec.sha256,
         shards=spec.shards

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datacast.controller.api.records import Discovered, Note, PortCounters, Program, SwitchDetail
 from datacast.controller.api.records import Switches as Listing
@@ -31,6 +31,12 @@ from datacast.controller.southbound.reporter import Reporter
 from datacast.controller.southbound.state import Close, Effect, PortInfo, Report, Send
 from datacast.controller.southbound.told import Registration
 from datacast.core.wire import drop_name
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from datacast.controller.p4runtime.shim import P4RuntimeClient
 
 log = logging.getLogger("datacast.controller.switches")
 
@@ -57,7 +63,7 @@ class Switches:
         self._roles = Roles("")
         self._waiting: dict[str, dict[int, PortInfo]] = {}
         """Ports of OpenFlow switches that this controller does not lead (yet)."""
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[str, P4RuntimeClient] = {}
         self._outboxes: dict[str, tuple[object, Outbox]] = {}
         self._stations: dict[str, Stations] = {}
         self._reporter: Reporter | None = None

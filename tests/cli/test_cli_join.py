@@ -98,7 +98,7 @@ def test_a_machine_joins_with_a_key_of_its_own(site: Path, door, tmp_path: Path)
     assert here.next() == {"event": "joined", "name": "00", "address": "127.0.0.1"}
     tls = tmp_path / "a" / "tls"
     authority = Authority.open(site / "authority").certificate
-    assert describe(tls / "agent.pem", authority)["identity"] == "agent/00"
+    assert describe(tls / "agent.pem", authority).identity == "agent/00"
     assert (tls / "agent.key").stat().st_mode & 0o777 == 0o600
     ssl.create_default_context(cafile=tls / "ca.pem").load_cert_chain(tls / "agent.pem", tls / "agent.key")
     assert "listen: 127.0.0.2:7600" in (tmp_path / "a" / "agent.yaml").read_text()
@@ -178,7 +178,7 @@ def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path:
         )
     assert answer.status_code == 200
     assert here.process.wait(60) == 0
-    assert describe(site / "joined" / "agent-00.pem")["identity"] == "agent/00"
+    assert describe(site / "joined" / "agent-00.pem").identity == "agent/00"
 
 
 def test_whoever_answers_for_another_authority_gets_no_secret(site: Path, door, tmp_path: Path) -> None:
