@@ -83,7 +83,7 @@ def renew(
     days: Days = 365,
     as_json: Json = False,
 ) -> None:
-    """Make certificates anew, with new keys, that expire soon or have expired. Restart the processes afterwards."""
+    """Make certificates anew that expire soon or have expired. Keys are new, too; restart the processes afterwards."""
     from datacast.services.authority import Authority, AuthorityError, Identity, describe
 
     authority = Authority.open(folder)

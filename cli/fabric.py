@@ -246,6 +246,9 @@ def switches(
     if as_json:
         print(json_text(found))
         return
+    if not found.switches:
+        print("this controller programs no switches")
+        return
     table = new_table("switch", "kind", "connected", "programmed", "ports up", "rules", "problems")
     for row in found.switches:
         table.add_row(

@@ -104,7 +104,7 @@ def run(
     ] = None,
     json_path: Annotated[Path | None, Option("--json", help="Write the report to this file ('-': print it).")] = None,
 ) -> None:
-    """Bring a lab up, send one file to a group, verify every copy, report beside the ideal, take the lab down."""
+    """Send one file over a lab of its own, and verify every copy. Reports beside the ideal; the lab is taken down."""
     from datacast.cli.lab_show import Screen, print_report, print_sites_report
     from datacast.core.quantities import parse_rate, parse_size
     from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName
@@ -166,7 +166,7 @@ def run(
 
 
 def down(name: Name = None) -> None:
-    """Take a lab down from another terminal, or clean up after one that was killed."""
+    """Take a lab down, or clean up after one that was killed. For another terminal."""
     from datacast.lab.down import take_down
     from datacast.lab.state import lab_name
 

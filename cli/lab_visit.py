@@ -31,15 +31,15 @@ def _become(command: list[str]) -> None:
 
 
 def run_inside(
-    node: str = typer.Argument(..., help="Host or switch."),
-    command: list[str] = typer.Argument(..., help="Command and its arguments."),
+    node: str = typer.Argument(..., metavar="NODE", help="Host or switch."),
+    command: list[str] = typer.Argument(..., metavar="COMMAND", help="Command and its arguments."),
     name: Name = None,
 ) -> None:
-    """Run a command where a host or switch is; its exit code is this one's. Switches of a process share a place."""
+    """Run a command where a host or switch is. Its exit code is this one's. Switches of a process share a place."""
     _become(visit.inside(visit.running(lab_name(name)), node, command))
 
 
-def shell(node: str = typer.Argument(..., help="Host or switch."), name: Name = None) -> None:
+def shell(node: str = typer.Argument(..., metavar="NODE", help="Host or switch."), name: Name = None) -> None:
     """A shell where a host or switch is."""
     state = visit.running(lab_name(name))
     os.environ["PS1"] = f"{node}# "
@@ -47,13 +47,13 @@ def shell(node: str = typer.Argument(..., help="Host or switch."), name: Name = 
 
 
 def capture(
-    link: str = typer.Argument(..., help="NODE:PORT, such as 00:0, or NODE-NODE, such as 00-s0.0."),
+    link: str = typer.Argument(..., metavar="CABLE", help="NODE:PORT, such as 00:0, or NODE-NODE, such as 00-s0.0."),
     file: Path = typer.Option(None, "--write", "-w", help="Write a pcap file; else print packets (needs tshark)."),
     count: int = typer.Option(None, "--count", "-c", min=1, help="End after so many frames."),
     snap: int = typer.Option(256, "--snap", min=64, max=65535, help="Bytes of each frame to keep."),
     name: Name = None,
 ) -> None:
-    """Capture frames on a cable until Ctrl-C, as pcap, for Wireshark with Datacast's dissector."""
+    """Capture frames on a cable until Ctrl-C, as pcap. For Wireshark with Datacast's dissector."""
     end = visit.end_of(visit.running(lab_name(name)), link)
     limit = ["-c", str(count)] if count else []
     tcpdump = ["tcpdump", "-U", "-Z", "root", "-i", end.ifname, "-s", str(snap), *limit]

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sim(
-    name: Annotated[str, typer.Argument(help="The experiment; `list` shows them.")],
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Which one; `list` shows them.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the setting, and one object per row.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plot into this file (.svg, .png, .pdf).")] = None,
     cc: Annotated[str, typer.Option(help="Rule of rate control: steady, or datacast (the paper's).")] = UNSET,

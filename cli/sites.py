@@ -82,11 +82,8 @@ def listing(
     """What the controller knows of other sites now."""
     from datacast.controller.api import DEFAULT_URL
 
-    try:
-        with connect(controller or DEFAULT_URL, token_file) as client:
-            rows = client.sites()
-    except DatacastError as error:
-        raise _fail(error.message) from error
+    with connect(controller or DEFAULT_URL, token_file) as client:
+        rows = client.sites()
     if as_json:
         print(json.dumps(msgspec.to_builtins(rows), indent=1))
         return

@@ -59,7 +59,7 @@ def listing(file: File, as_json: Json = False) -> None:
 def revoke(
     file: File, number: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")], as_json: Json = False
 ) -> None:
-    """Take a token back; a running controller refuses it from its next request on."""
+    """Take a token back. A running controller refuses it from its next request on."""
     from datacast.services import tokens
 
     token = tokens.revoke(file, number)

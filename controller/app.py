@@ -210,7 +210,7 @@ def make_app(
                         yield f"{number_of}event: {head.type}\ndata: {text}\n\n".encode()
             except Problem as problem:
                 # The status is out already: say why the stream ends.
-                yield f"event: error\ndata: {json.dumps({'type': 'error', **problem.to_json()})}\n\n".encode()
+                yield f"event: error\ndata: {json.dumps({**problem.to_json(), 'type': 'error'})}\n\n".encode()
             finally:
                 streams.discard(number)
 

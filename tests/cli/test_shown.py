@@ -19,9 +19,10 @@ from datacast.cli import connection, sites
 from datacast.cli.connection import connect
 from datacast.cli.fabric import told
 from datacast.cli.following import ROWS_MAX, follow
-from datacast.cli.main import build
+from datacast.cli.main import COMMANDS, build
 from datacast.cli.output import PIPE_COLUMNS, output
 from datacast.cli.showing import show_group
+from datacast.controller.api import ControllerClient
 from datacast.controller.api.records import Event, GroupRecord, KnownSite
 from datacast.fabric_manager.api.records import GroupChange
 from datacast.services.problems import Problem
@@ -219,6 +220,8 @@ def listed(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Problem
 
     monkeypatch.setattr(sites, "connect", connected)
     done = CliRunner().invoke(build(["sites"]), ["sites", "list", *words])
+    if isinstance(done.exception, Problem):  # main() reports it, as any command's
+        raise done.exception
     return done.exit_code, done.output
 
 
@@ -242,8 +245,8 @@ def test_other_sites_and_what_is_wrong_with_them(monkeypatch: pytest.MonkeyPatch
     ]
     assert json.loads(listed(monkeypatch, rows, "--json")[1]) == rows
     assert listed(monkeypatch, []) == (0, "no other site is known\n")
-    code, out = listed(monkeypatch, Problem(503, "away", "no controller answers at unix:/x"))
-    assert code == 1 and "datacast sites: no controller answers at unix:/x" in out
+    with pytest.raises(Problem, match="no controller answers at unix:/x"):
+        listed(monkeypatch, Problem(503, "away", "no controller answers at unix:/x"))
 
 
 def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,3 +254,29 @@ def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytes
     assert output().width == PIPE_COLUMNS
     monkeypatch.setenv("COLUMNS", "99")
     assert output().width == 99
+
+
+def test_what_each_command_does_is_not_cut_off_in_a_terminal_of_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [name for commands in COMMANDS.values() for name in commands if name != "join"]  # a script of its own
+    for name in ("", *names):
+        words = [name] if name else []
+        told = CliRunner().invoke(build(words), [*words, "--help"]).output
+        cut = [line for line in told.splitlines() if line.endswith("...") and not line.startswith("Usage")]
+        assert cut == [], name
+
+
+def test_a_controller_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = ControllerClient("http://127.0.0.1:9")
+    monkeypatch.setattr(client, "request", lambda *_: {"name": 7})
+    with pytest.raises(Problem, match=r"the controller at http://127.0.0.1:9 answers what is not understood") as told:
+        client.put_set("rack", ["h1"])
+    assert "the same version" in told.value.remedy and "name" in told.value.message
+
+
+def test_events_that_end_because_the_fabric_manager_is_gone_say_so() -> None:
+    client = ControllerClient("http://127.0.0.1:9")
+    gone = {**Problem(503, "unreachable", "no fabric manager at unix:/x").to_json(), "type": "error"}
+    with pytest.raises(Problem, match="no fabric manager at unix:/x") as told:
+        client._event(json.dumps(gone))
+    assert told.value.status == 503

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from datacast.controller.app import make_app
 from datacast.controller.audit import Audit, AuditError
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services import tokens
+from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
 from lab import lab, rest
 
@@ -240,6 +242,21 @@ def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
 
     client, server = run(scenario())
     assert server > 2 * client
+
+
+def test_a_stream_whose_fabric_manager_goes_away_ends_with_an_event_that_says_so() -> None:
+    class Goes(FabricManagerClient):
+        async def events(self, *_: Any) -> AsyncIterator[str]:
+            yield '{"type": "hello"}'
+            raise Problem(503, "unreachable", "no fabric manager at unix:/x")
+
+    async def scenario() -> str:
+        transport = httpx.ASGITransport(app=make_app(Goes("http://127.0.0.1:9")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+            return (await http.get("/events")).text
+
+    [told] = [json.loads(line[len("data: ") :]) for line in run(scenario()).splitlines() if line.startswith("data: ")]
+    assert (told["type"], told["code"], told["status"]) == ("error", "unreachable", 503)
 
 
 def undescribed(schema: dict[str, Any], value: Any, defs: dict[str, Any], where: str = "") -> list[str]:
