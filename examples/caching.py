@@ -43,7 +43,7 @@ def main(path, capture="caching.pcap"):
             before = {host: sent(net, *port) for host, port in ports.items()}
             delivery = net.datacast.send("h1", path, ["h2", "h3", "h4"], dest=f"{name[:4]}.bin", **options)
             mb = {host: sent(net, *port) - before[host] for host, port in ports.items()}
-            finish = {host: figures["finish_s"] for host, figures in delivery.report["receivers"].items()}
+            finish = {host: figures.finish_s or 0.0 for host, figures in delivery.report.receivers.items()}
             print(f"{name}: {delivery}")
             print(f"  the file has {size:.1f} MB; h1 sent {mb['h1']:.1f} MB")
             for host in ("h2", "h3", "h4"):

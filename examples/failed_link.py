@@ -18,8 +18,8 @@ def main(path):
         port = net.datacast.lab.graph.edges["s0.0", spine]["ports"]["s0.0"]
         delivery = net.datacast.send(source, path, others, faults=[f"link s0.0:{port} down at 0.2s"])
         print(delivery)
-        for fault in delivery.report["faults"]:
-            print(f"the switch saw it after {fault['detected_ms']} ms, new routes ran after {fault['resumed_ms']} ms")
+        for fault in delivery.report.faults:
+            print(f"the switch saw it after {fault.detected_ms} ms, new routes ran after {fault.resumed_ms} ms")
         net.configLinkStatus("s0.0", spine, "down")
         print(f"{net.pingAll():.0f} % of pings lost with the link down")
     finally:
