@@ -15,20 +15,23 @@ from datacast.fabric_manager.api.reports import GroupFailure, Reaction
 from datacast.lab.counters import CpuUse, Traffic
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class AnySettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was given."""
 
-    topology: str
-    link_bps: int
     mtu: int
     queue_packets: int
-    dataplane: str
     source: str = msgspec.field(name="from")
     to: list[str]
     seed: int | None
     options: dict[str, object]
     """Of the group: those that were given."""
     sha256: str
+
+
+class Settings(AnySettings, frozen=True, kw_only=True):
+    topology: str
+    link_bps: int
+    dataplane: str
 
 
 class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from msgspec import structs
+
 from datacast.controller.api import FINAL_STATES
 from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
@@ -23,7 +25,7 @@ from datacast.lab.errors import LabError
 from datacast.lab.faults import Fault, appliances_apart, slow_disks, small_disks, switches_apart
 from datacast.lab.injector import Injector
 from datacast.lab.lab import Lab, LabOptions, load_topology
-from datacast.lab.report import Measured, Report, Settings, make_report, reactions_of
+from datacast.lab.report import AnySettings, Measured, Report, Settings, make_report, reactions_of
 from datacast.lab.signals import Signals
 from datacast.lab.state import marked
 from datacast.services.problems import formed
@@ -175,16 +177,10 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
     after_traffic = traffic(lab)
     verified = verify(lab, transfer.receivers, dest, size, digest, watcher)
     settings = Settings(
+        **structs.asdict(settings_of(lab, transfer, digest)),
         topology=lab.options.topology,
         link_bps=lab.options.rate_bps,
-        mtu=lab.options.mtu,
-        queue_packets=lab.options.queue_packets,
         dataplane=lab.options.dataplane,
-        source=transfer.source,
-        to=list(transfer.receivers),
-        seed=transfer.seed,
-        options=given(transfer.options),
-        sha256=digest,
     )
     return make_report(
         Measured(
@@ -197,6 +193,20 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
             settings=settings,
             faults=injector.report(reactions_of(group)),
         )
+    )
+
+
+def settings_of(lab: Lab, transfer: Transfer, digest: str) -> AnySettings:
+    """`transfer` as settle() returns it."""
+    assert transfer.source is not None and transfer.receivers is not None
+    return AnySettings(
+        mtu=lab.options.mtu,
+        queue_packets=lab.options.queue_packets,
+        source=transfer.source,
+        to=list(transfer.receivers),
+        seed=transfer.seed,
+        options=given(transfer.options),
+        sha256=digest,
     )
 
 

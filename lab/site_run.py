@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from datacast.controller.api import FINAL_STATES
 from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.reports import GroupFailure
-from datacast.fabric_manager.api.specs import given
 from datacast.lab import run, sites
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.errors import LabError
 from datacast.lab.faults import Fault, parse_faults
 from datacast.lab.injector import Injector
 from datacast.lab.lab import LabOptions
-from datacast.lab.report import ratio
+from datacast.lab.report import AnySettings, ratio
 from datacast.lab.run import PAYLOAD_NAME, Transfer, Watcher
 from datacast.lab.signals import Signals
 from datacast.lab.site_lab import SitesLab
@@ -66,18 +66,9 @@ class FaultOfSites(msgspec.Struct, frozen=True):
     error: str | None
 
 
-class SitesSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was given."""
-
+class SitesSettings(AnySettings, frozen=True, kw_only=True):
     sites: object
     """The file, as JSON has it."""
-    mtu: int
-    queue_packets: int
-    source: str = msgspec.field(name="from")
-    to: list[str]
-    seed: int | None
-    options: dict[str, object]
-    sha256: str
 
 
 class SitesReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,14 +214,7 @@ def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOA
         cpu_lab=round(cpu.lab, 4),
         faults=[_came_of(fault, index, injector) for index, fault in enumerate(transfer.faults)],
         settings=SitesSettings(
-            sites=lab.sites.model_dump(mode="json"),
-            mtu=lab.options.mtu,
-            queue_packets=lab.options.queue_packets,
-            source=transfer.source,
-            to=list(transfer.receivers),
-            seed=transfer.seed,
-            options=given(transfer.options),
-            sha256=digest,
+            **structs.asdict(run.settings_of(lab, transfer, digest)), sites=lab.sites.model_dump(mode="json")
         ),
     )
 
