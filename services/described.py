@@ -34,12 +34,13 @@ class Described:
                 schema = core_schema.with_default_schema(schema, default=field.default)
             members[field.encode_name] = core_schema.typed_dict_field(schema, required=field.required)
         name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
-        return core_schema.typed_dict_schema(members, cls_name=cls.__name__, ref=name)
+        return core_schema.typed_dict_schema(members, ref=name)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         described = handler(schema)
         whole = handler.resolve_ref_schema(described)
+        whole["title"] = cls.__name__
         if text := cls.__dict__.get("__doc__"):
             whole["description"] = inspect.cleandoc(text)
         notes = {name: text for base in reversed(cls.__mro__) for name, text in _notes(base).items()}
