@@ -1,4 +1,4 @@
-"""The commands about groups there are: list them, show or watch one, end one."""
+"""The commands about groups there are: list them, show or watch one, end one, forget one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command("groups")(groups)
     app.command("status")(status)
     app.command("cancel")(cancel)
+    app.command("forget")(forget)
 
 
 def groups(
@@ -91,3 +92,15 @@ def cancel(
     print(json_text(record) if as_json else f"{record.id} is {record.state}")
     if to_the_end and record.state not in FINAL_STATES:
         raise typer.Exit(1)
+
+
+def forget(
+    group: Annotated[str, typer.Argument(metavar="ID", help="A group that has ended.")],
+    as_json: Json = False,
+    controller: Controller = DEFAULT_URL,
+    token_file: TokenFile = None,
+) -> None:
+    """Forget a group that has ended. Files that were delivered stay."""
+    with connect(controller, token_file) as client:
+        record = client.forget_group(group)
+    print(json_text(record) if as_json else f"{group} is forgotten")

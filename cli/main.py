@@ -22,21 +22,23 @@ COMMANDS: dict[str, dict[str, str]] = {
         "groups": "List the groups.",
         "status": "Show a group: receivers, trees, progress.",
         "cancel": "End a group.",
+        "forget": "Forget a group that has ended.",
     },
     "datacast.cli.prepull": {"prepull": "Put a container image on hosts before they ask for it."},
     "datacast.cli.members": {
         "receivers": "Have one host more, or one less, receive a group that runs.",
         "resume": "Start a group again that has failed or reached only some.",
     },
-    "datacast.cli.fabric": {
-        "plan": "Say what a group would get: trees, its share, the time.",
-        "events": "Show what happens as it happens.",
+    "datacast.cli.plan": {"plan": "Say what a group would get: trees, its share, the time."},
+    "datacast.cli.events": {"events": "Show what happens as it happens."},
+    "datacast.cli.cordons": {
         "hosts": "List the hosts, who is cordoned, and what runs on them.",
         "cordon": "Have a host take part in no new group, or no tree use a switch.",
         "uncordon": "Have it take part again.",
         "drain": "Cordon a host or a switch, and wait until nothing runs on it.",
+    },
+    "datacast.cli.fabric": {
         "switches": "Show the switches that the controller programs.",
-        "forget": "Forget a group that has ended.",
         "topology": "Show the fabric: nodes, agents, links.",
     },
     "datacast.cli.sets": {"sets": "Named sets of hosts."},

@@ -19,7 +19,7 @@ from made_records import group
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import fabric, following, groups, origin
+from datacast.cli import following, groups, origin, plan
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build
@@ -111,7 +111,7 @@ def test_a_plan_names_what_each_wants_and_whom_no_path_reaches(monkeypatch: pyte
         cut=Cut(receiver="h2", bps=4 * 10**9, arcs=[("s", "h2")]),
     )
     client = SimpleNamespace(plan=lambda spec, size: found)
-    code, out = ran(monkeypatch, fabric, client, "plan", "--from", "h0", "--to", "h1,h2,h3,h4")
+    code, out = ran(monkeypatch, plan, client, "plan", "--from", "h0", "--to", "h1,h2,h3,h4")
     assert code == 0 and "wanted: h1 3.0 MiB, h2 1.0 MiB" in out and "no path leads to h3, h4" in out
     assert "gap 25.0%: h2 gets less than its bound of 4000.0 Mbit/s" in out
     assert "2 receivers, 2000.0 Mbit/s\n" in out and "s>h2" in out
@@ -249,7 +249,7 @@ def test_on_a_terminal_a_lab_shows_bars_that_go_when_it_ends(monkeypatch: pytest
     monkeypatch.setattr("datacast.cli.lab_show.Console", lambda **_: console)
     with Screen() as screen:
         screen.step("starting three hosts")
-        screen.group({"state": "running", "fraction": 0.5, "receivers": {"h1": {"state": "running"}}})
+        screen.group(group(id="g-1", fraction=0.5, receivers={"h1": {"state": "running"}}))
         assert screen.live is not None and screen._tasks
         screen.step("the next")
         assert not screen._tasks

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from datacast.cli import connection, sites
 from datacast.cli.connection import connect
-from datacast.cli.fabric import told
+from datacast.cli.events import told
 from datacast.cli.following import ROWS_MAX, follow
 from datacast.cli.main import COMMANDS, build
 from datacast.cli.output import PIPE_COLUMNS, output
