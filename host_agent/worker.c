@@ -19,7 +19,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 256 << 10, NICE = 5 };
+enum { READ_BYTES = 256 << 10, NICE = 5, BELOW_FRAMES = 2 };
 
 struct file *file_new(int fd)
 {
@@ -374,12 +374,26 @@ static void hand_back(struct worker *w, struct job *j)
   }
 }
 
+/* Packets come first. But a source's trees wait for what is read here, and receivers ask for no more than is written: where
+ * the agent is real-time, what computes for as long as there is something to do must not starve that (docs/priorities.md). */
+static void stand_below_frames(void)
+{
+  int policy = sched_getscheduler(0);
+  struct sched_param p = {0};
+  if ((policy == SCHED_RR || policy == SCHED_FIFO) && sched_getparam(0, &p) == 0 && p.sched_priority > BELOW_FRAMES) {
+    p.sched_priority -= BELOW_FRAMES;
+    if (sched_setscheduler(0, SCHED_RR, &p) == 0)
+      return;
+  }
+  (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+}
+
 static void *work(void *arg)
 {
   struct worker *w = arg;
-  /* Packets come first, also where the agent was started at a real-time priority. */
-  (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+  (void)pthread_setname_np(pthread_self(), "files");
+  stand_below_frames();
   uint8_t *buffer = malloc(READ_BYTES);
   if (buffer == NULL)
     abort();

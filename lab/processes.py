@@ -29,9 +29,11 @@ STARTED_S = 1.0
 """Real-time priority comes after the start: a program that loads would hold a processor longer than a link may rest."""
 FRAMES = "frames "
 """So begin the names of an agent's threads that have its data path (host_agent/shard.c)."""
-DATA_PATH, CONTROL = 3, 2
-"""Real-time priorities: switches and agents first, then fabric manager and controller; workers are one below
-(docs/priorities.md)."""
+FILES = "files"
+"""The name of its threads that read, hash and write (host_agent/worker.c)."""
+DATA_PATH, CONTROL, STORAGE = 4, 3, 2
+"""Real-time priorities: switches and agents first, then fabric manager and controller, then agents' files; workers are
+below all of them (docs/priorities.md)."""
 
 
 def may_be_realtime() -> bool:
@@ -57,15 +59,21 @@ def in_child() -> None:
 
 
 def go_first(process: Process) -> None:
-    """As on a machine of its own a woken daemon runs at once (SCHED_RR; the threads that hash files are ordinary ones).
-    The kernel keeps 5 % of each core for others. Where that is not allowed, a raised priority has to serve."""
+    """As on a machine of its own a woken daemon runs at once (SCHED_RR). The kernel keeps 5 % of each core for others.
+    Where that is not allowed, a raised priority has to serve."""
     with contextlib.suppress(OSError):
         if process.running:
             for task in Path(f"/proc/{process.pid}/task").iterdir():
-                if task.name == str(process.pid) or (task / "comm").read_text().startswith(FRAMES):
-                    os.sched_setscheduler(
-                        int(task.name), os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(DATA_PATH)
-                    )
+                if level := _level(process, task):
+                    os.sched_setscheduler(int(task.name), os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(level))
+
+
+def _level(process: Process, task: Path) -> int:
+    """Of one of its threads; 0: as it is."""
+    name = (task / "comm").read_text().rstrip("\n")
+    if task.name == str(process.pid) or name.startswith(FRAMES):
+        return DATA_PATH
+    return STORAGE if name == FILES else 0
 
 
 @dataclass

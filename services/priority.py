@@ -31,8 +31,8 @@ def go_realtime(priority: int) -> None:
 
 def below(priority: int) -> int:
     """Of processes that compute for one of this priority: SCHED_RR lets one that never waits run for 100 ms before the
-    next of its own priority, and what everybody asks would wait for that."""
-    return max(1, priority - 1) if priority else 0
+    next of its own priority, and what everybody asks would wait for that. Between them stand agents' files."""
+    return max(1, priority - 2) if priority else 0
 
 
 def as_the_process() -> None:

@@ -1,4 +1,4 @@
-"""At a real-time priority go an agent's frames and its signalling; threads that hash and write are ordinary ones."""
+"""At a real-time priority go an agent's frames and its signalling, below them threads that read, hash and write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_harness import Net, make_pair
 
-from datacast.lab.processes import DATA_PATH, FRAMES, Process, Supervisor, go_first, may_be_realtime
+from datacast.lab.processes import DATA_PATH, FILES, FRAMES, STORAGE, Process, Supervisor, go_first, may_be_realtime
 from datacast.lab.signals import Signals
 
 ALLOWED = os.geteuid() != 0 or may_be_realtime()
@@ -27,21 +27,22 @@ def realtime() -> Iterator[None]:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def realtime_of(pid: int) -> dict[str, bool]:
-    """By the threads' names; those of one name are alike."""
-    found: dict[str, bool] = {}
+def realtime_of(pid: int) -> dict[str, int]:
+    """Priorities by the threads' names, 0 where a thread is an ordinary one; those of one name are alike."""
+    found: dict[str, int] = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         name = "home" if task.name == str(pid) else (task / "comm").read_text().strip()
-        is_realtime = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
-        assert found.setdefault(name, is_realtime) == is_realtime
+        realtime = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
+        level = os.sched_getparam(int(task.name)).sched_priority if realtime else 0
+        assert found.setdefault(name, level) == level
     return found
 
 
-EXPECTED = {"home": True, f"{FRAMES}0": True, "datacast-agent": False}
+EXPECTED = {"home": DATA_PATH, f"{FRAMES}0": DATA_PATH, FILES: STORAGE}
 
 
 @pytest.mark.usefixtures("realtime")
-def test_frames_have_the_priority_that_the_agent_was_started_with(make_net: Callable[[], Net]) -> None:
+def test_threads_stand_at_and_below_the_priority_that_the_agent_was_started_with(make_net: Callable[[], Net]) -> None:
     assert realtime_of(make_pair(make_net()).agents["a"].process.pid) == EXPECTED
 
 

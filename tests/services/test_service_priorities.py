@@ -15,8 +15,8 @@ from datacast.lab.processes import may_be_realtime
 from datacast.services.priority import below
 
 
-def test_a_worker_is_one_below_as_far_as_there_is_one() -> None:
-    assert [below(priority) for priority in (0, 1, 2, 99)] == [0, 1, 1, 98]
+def test_a_worker_is_two_below_as_far_as_there_is_one() -> None:
+    assert [below(priority) for priority in (0, 1, 2, 3, 99)] == [0, 1, 1, 1, 97]
 
 
 @pytest.mark.root
@@ -25,7 +25,7 @@ def test_the_workers_of_a_fabric_manager_stand_below_it(tmp_path: Path) -> None:
     manager = subprocess.Popen(
         [
             sys.executable, "-m", "datacast.fabric_manager.main", "--topology", "bcube:4,1", "--workers", "1",
-            "--realtime", "3", "--store", str(tmp_path / "s"), "--http", "127.0.0.1:0", "--signalling", "127.0.0.1:0",
+            "--realtime", "4", "--store", str(tmp_path / "s"), "--http", "127.0.0.1:0", "--signalling", "127.0.0.1:0",
         ],
         stdout=subprocess.PIPE,
     )  # fmt: skip
@@ -38,7 +38,7 @@ def test_the_workers_of_a_fabric_manager_stand_below_it(tmp_path: Path) -> None:
             found = {os.sched_getparam(int(pid)).sched_priority for pid in children.read_text().split()}
             time.sleep(0.05)
         assert found == {2}
-        assert os.sched_getparam(manager.pid).sched_priority == 3
+        assert os.sched_getparam(manager.pid).sched_priority == 4
     finally:
         manager.send_signal(signal.SIGTERM)
         manager.wait(60)
