@@ -83,7 +83,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     async def master_of(group: str) -> Response:
         """The worker that runs it, and its process id on its machine."""
         record = groups.get(group)
-        worker = groups.workers.find(record.lease)
+        worker = groups.placing.workers.find(record.lease)
         return answer(MasterOf(worker=record.owner, epoch=record.epoch, pid=worker.pid if worker else None))
 
     @app.post("/groups/{group}/cancel", dependencies=controller)

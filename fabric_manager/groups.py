@@ -1,5 +1,5 @@
-"""Groups: accepted here, written to the store, given to workers. What becomes of them machine.py says; this carries it
-out, one event of a group after another."""
+"""Groups: accepted here, and written to the store. What becomes of them machine.py says; this carries it out, one event
+of a group after another. Which worker has them: placing.py."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import os
 import posixpath
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
 from datacast.services import framing
-from datacast.services.problems import NO_LEADER, Problem
+from datacast.services.problems import Problem
 from datacast.services.store import Conflict, Lost, StoreError
 
 from . import hub, machine, requests
@@ -26,13 +26,14 @@ from .admission import Admission, Caps
 from .api import GroupSpec, orders, reports
 from .api.reports import ReportAnswer
 from .api.topology import Change, Topology
-from .balance import Balance
 from .carried import Carried
 from .cordons import Cordons
 from .divider import Divider
 from .fabric import Fabric
-from .keys import GROUPS, TREE_IDS, Kept, TreeIds, under, unwritten
-from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, OwnerLost, Place, Recall, Reported, Resume, Tell
+from .held import Held
+from .keys import GROUPS, TREE_IDS, Kept, under, unwritten
+from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, Place, Recall, Reported, Resume, Tell
+from .placing import Placing
 from .rate_caps import RateCaps
 from .record import Record, change, dump, load
 from .sets import Sets
@@ -40,33 +41,14 @@ from .site_groups import SiteGroups
 from .streams import in_turn
 from .totals import Totals
 from .wiring import Wiring
-from .workers import Worker, Workers
 
 log = logging.getLogger("datacast.fabric_manager")
 
-TREE_IDS_PER_GROUP = 16
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
-AGENTS_WAIT_S = 8.0
-"""Groups of a fabric manager before: how long their members' agents are waited for, once this one has begun."""
 AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
 """So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
-ORDER_AGAIN_S = 0.2
-
-
-@dataclass
-class Held:
-    """A record as the store has it, but for progress since."""
-
-    record: Record
-    revision: int
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    unsure: bool = False
-    """A write was answered with an error: what the store has must be looked up."""
-    accepted_ns: int = 0
-    counted: int = 0
-    """Bytes of it in the totals."""
 
 
 class Groups:
@@ -82,33 +64,25 @@ class Groups:
         self.site_groups = SiteGroups(kept)
         self.wiring = Wiring(fabric, kept, self._rewired, self._groups_of)
         self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.tree_ids = TreeIds(kept)
         self.totals = Totals()
-        self.workers = Workers(self._lost, self._came)
-        self.balance = Balance(
-            self.workers, self.unfinished, lambda record: self._lose(record, "another worker had less to do", True)
-        )
         self.carried = Carried(fabric.graph)
         self.divider = Divider(fabric, self.tell, self._refuse)
         self.rate_caps = RateCaps(fabric, kept, self.divider.cap)
         self._groups: dict[str, Held] = {}
         self._live: dict[str, Held] = {}
         """Those that have not ended."""
-        self._waiting: set[str] = set()
-        """Those that want a worker, and there is none, or their agents are not there yet."""
-        self._inherited: set[str] = set()
-        """Groups of a fabric manager before of which nothing has been heard yet."""
-        self._losing: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._began = self._return_s = 0.0
+        self.placing = Placing(
+            fabric, kept, self._live, self.admission, self.carried, self._do, self._spawn, self.divider.again
+        )
+        self._return_s = 0.0
 
     async def begin(self) -> None:
         """With what the store holds. Raises StoreError."""
-        self._began = time.monotonic()
         entries = await self.kept.store.list("")  # once: all wait for it when a leader is followed
         if under(TREE_IDS, entries):  # there was a fabric manager before
-            self._return_s = self._began + AGENTS_RETURN_S
-        self.workers.begin()
+            self._return_s = time.monotonic() + AGENTS_RETURN_S
+        self.placing.begin()
         self._spawn(self.divider.run())
         for part in (self.wiring, self.sets, self.cordons, self.rate_caps, self.site_groups):
             part.begin(entries)
@@ -117,15 +91,12 @@ class Groups:
             held = self._groups[entry.key] = Held(load(entry.value), entry.revision)
             if not machine.final(held.record):
                 self._live[held.record.id] = held
-                self._inherited.add(held.record.id)
-                self.admission.follow(held.record, False)
-                if held.record.owner is None and held.record.state != "queued":
-                    self._waiting.add(held.record.id)
+                self.placing.inherit(held.record)
 
     async def stop(self) -> None:
         """Groups go on without this one."""
         self.kept.deposed = True
-        self.workers.close()
+        self.placing.workers.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -197,16 +168,11 @@ class Groups:
             id=self._new_id(key), spec=spec, created_ns=now, updated_ns=now, requested_by=by, request_key=key
         )  # fmt: skip
         record = machine.new(made).record
-        worker = self.workers.pick()
-        # Given out at once it costs one write.
-        begins = worker is not None and self.admission.fits(record, time.monotonic())
         held = Held(record, 0, accepted_ns=accepted_ns)
         effects: tuple[machine.Effect, ...] = ()
-        if begins and worker:
+        if worker := self.placing.pick(record):  # given out at once it costs one write
             outcome = machine.apply(record, Assigned(worker.name, worker.lease), now)
             held.record, effects = outcome.record, outcome.effects
-            worker.groups.add(record.id)
-        self.admission.begin(record, time.monotonic()) if begins else self.admission.follow(record, False)
         self._groups[record.id] = self._live[record.id] = held
         async with held.lock:
             try:
@@ -306,10 +272,7 @@ class Groups:
 
     def tell(self, group: str, message: orders.ToMaster) -> None:
         """A message for the group's master; one without a master has nobody to tell."""
-        record = self.get(group)
-        worker = self.workers.find(record.lease)
-        if worker:
-            worker.put(structs.replace(message, group=group, epoch=record.epoch))
+        self.placing.tell(self.get(group), message)
 
     # ---- what masters tell ----
     async def reports(self, lease: str, told: list[bytes]) -> list[ReportAnswer]:
@@ -351,17 +314,15 @@ class Groups:
                 why = f" ({held.record.progress.error.message})" if held.record.progress.error else ""
                 log.info("group %s: %s%s", group, held.record.state, why)
             if isinstance(event, Assigned | Reported):
-                self._inherited.discard(group)
+                self.placing.heard(group)
             if isinstance(event, Assigned):
-                worker = self.workers.find(event.lease)
-                if worker:
-                    worker.groups.add(group)
+                self.placing.given(group, event.lease)
             await self._carry_out(held, outcome.effects)
             if machine.final(held.record):
                 self._ended(held)
             elif machine.final(before):
                 self._live[group] = held
-                self._admit()
+                self.placing.admit()
             return held.record
 
     async def _look_up(self, held: Held) -> None:
@@ -382,35 +343,22 @@ class Groups:
                 self._ended(held)
             return
         self._live[held.record.id] = held
-        if held.record.owner is not None:
-            self._hand_over(held)
-        elif held.record.state == "queued":
-            self._admit()
-        else:
-            self._waiting.add(held.record.id)
+        self.placing.found(held)
 
     async def _carry_out(self, held: Held, effects: tuple[machine.Effect, ...]) -> None:
         record = held.record
         for effect in effects:
             if isinstance(effect, Place):
-                if record.state != "queued":
-                    self._waiting.add(record.id)
-                self._spawn(self._place_waiting())
+                self.placing.wanted(record)
             elif isinstance(effect, Recall):
-                for worker in self.workers.all():
-                    if record.id in worker.groups and worker.lease != record.lease:
-                        worker.groups.discard(record.id)
-                        if not machine.final(record):
-                            # Nobody's: whoever has it still, in this epoch, too, lets go.
-                            over = record.epoch + (record.owner is None)
-                            worker.put(orders.Drop(group=record.id, epoch=over))
+                self.placing.recall(record)
             elif isinstance(effect, Tell):
                 self.tell(record.id, effect.message)
             else:
-                await self._order(held)
+                await self.placing.order(held)
         self.admission.follow(record, machine.final(record))
         if load := self.carried.follow(record, machine.final(record)):
-            for worker in self.workers.all():
+            for worker in self.placing.workers.all():
                 worker.put(orders.Load(arcs=load))
         self.divider.follow(record, machine.final(record))
         self._publish(change(record))
@@ -428,11 +376,8 @@ class Groups:
         group = held.record.id
         held.counted = self.totals.ended(held.record, held.counted)
         self._live.pop(group, None)
-        self._waiting.discard(group)
-        for worker in self.workers.all():
-            worker.groups.discard(group)
         self._spawn(self._forget_oldest())
-        self._admit()
+        self.placing.ended(group)
 
     async def _forget_oldest(self) -> None:
         """The oldest finished groups beyond what is kept."""
@@ -445,154 +390,9 @@ class Groups:
             except StoreError as error:
                 log.warning("group %s cannot be forgotten: %s", held.record.id, error)
 
-    # ---- workers ----
-    async def _order(self, held: Held) -> None:
-        """To the owner, to run it."""
-        record = held.record
-        worker = self.workers.find(record.lease)
-        if worker is None:
-            return  # its lease has ended meanwhile: _lost comes, or has come
-        try:
-            tree_ids = await self.tree_ids.take(TREE_IDS_PER_GROUP)
-        except StoreError as error:
-            log.error("group %s: %s", record.id, error)
-            self._spawn(self._order_again(held, record.epoch))
-            return
-        if machine.final(held.record) or held.record.epoch != record.epoch:
-            return  # meanwhile
-        order = orders.StartOrder(
-            group=record.id,
-            epoch=record.epoch,
-            spec=record.spec,
-            dest_paths=record.dest_paths,
-            tree_ids=tree_ids,
-            version=self.fabric.version,
-            accepted_ns=held.accepted_ns or time.time_ns(),
-            own=self.carried.own(record.id),
-            adopt=record.adopt if record.epoch > 1 else None,
-            reactions=record.progress.reactions,
-            done=record.done if record.epoch > 1 else {},
-        )
-        held.accepted_ns = 0
-        worker.put(order)
-
-    async def _order_again(self, held: Held, epoch: int) -> None:
-        await asyncio.sleep(ORDER_AGAIN_S)
-        if held.record.owner is not None and held.record.epoch == epoch:
-            await self._order(held)
-
-    def _came(self, worker: Worker) -> None:
-        """It has a stream again, and hears what it has; then groups that waited get it."""
-        mine = [held for held in self._live.values() if held.record.lease == worker.lease]
-        worker.groups = {held.record.id for held in mine}
-        worker.put(orders.Load(arcs=self.carried.all(), whole=True))
-        worker.put(orders.Owned(groups={held.record.id: held.record.epoch for held in mine}))
-        for held in mine:
-            if not held.revision:  # it is being written: its order goes out when it is, or never
-                continue
-            self._hand_over(held)
-            self.divider.again(held.record.id)
-        self._admit()
-        self._spawn(self._place_waiting())
-
-    def _hand_over(self, held: Held) -> None:
-        """All that its owner must know, who may know it already."""
-        record = held.record
-        worker = self.workers.find(record.lease)
-        if worker is None:
-            return  # its lease has ended: _lost or sweep sees to it
-        worker.groups.add(record.id)
-        self._spawn(self._order(held))
-        self.tell(record.id, orders.Members(receivers=record.receivers, dest_paths=record.dest_paths))
-        if record.state == "cancelling":
-            self.tell(record.id, orders.Cancel())
-
-    def _lost(self, worker: Worker, how: str, planned: bool) -> None:
-        for held in [held for held in self._live.values() if held.record.lease == worker.lease]:
-            self._lose(held.record, how, planned)
-
-    def _lose(self, record: Record, how: str, planned: bool = False) -> None:
-        if record.id not in self._losing:
-            self._losing.add(record.id)
-            self._spawn(self._owner_lost(record, how, planned))
-
-    async def _owner_lost(self, record: Record, how: str, planned: bool) -> None:
-        """Until it is written."""
-        try:
-            while True:
-                try:
-                    await self._do(record.id, OwnerLost(record.epoch, how, planned))
-                    return
-                except Problem as problem:
-                    if problem.code == NO_LEADER:
-                        return
-                    log.error("group %s: %s", record.id, problem)
-                await asyncio.sleep(1.0)
-        finally:
-            self._losing.discard(record.id)
-
-    def _admit(self) -> None:
-        """Those that wait in the queue and may begin."""
-        now = time.monotonic()
-        begins = self.admission.next(now) if self.workers.pick() is not None else []
-        for record in begins:
-            self.admission.begin(record, now)
-            self._waiting.add(record.id)
-        if begins:
-            self._spawn(self._place_waiting())
-
-    def sweep(self) -> None:
-        """Call ten times a second."""
-        if self.kept.deposed:
-            return
-        self.workers.sweep()
-        if not self.workers.returning():
-            leases = {worker.lease for worker in self.workers.all()}
-            for held in self._live.values():
-                if held.record.owner is not None and held.record.lease not in leases:
-                    self._lose(held.record, "its worker did not come back")
-        self._admit()
-        self.balance.look(time.monotonic(), bool(self._waiting or self._losing))
-        if self._waiting:
-            self._spawn(self._place_waiting())
-
-    async def _place_waiting(self) -> None:
-        """Give those that wait to workers, as far as their agents are there."""
-        placed = []
-        for group in sorted(self._waiting):
-            held = self._live.get(group)
-            if held is None or held.record.owner is not None:
-                self._waiting.discard(group)
-            elif group not in self._inherited or self._agents_there(held.record):
-                worker = self.workers.pick()
-                if worker is None:
-                    break
-                self._waiting.discard(group)
-                worker.groups.add(group)  # the next one is picked knowing it
-                placed.append(self._place(held.record, worker))
-        await asyncio.gather(*placed)
-
-    async def _place(self, record: Record, worker: Worker) -> None:
-        sources = [self.fabric.nodes.get(name) for name in record.spec.roots]
-        lost = record.id in self._inherited and not any(source and source.registered for source in sources)
-        try:
-            await self._do(record.id, machine.interrupted(record) if lost else Assigned(worker.name, worker.lease))
-        except Problem as problem:
-            worker.groups.discard(record.id)
-            if problem.status != 409 and problem.code != NO_LEADER:
-                log.error("group %s: %s", record.id, problem)
-                self._waiting.add(record.id)
-
     def _refuse(self, group: str, message: str) -> None:
         """Its deadline cannot be met."""
         self._spawn(self._do(group, GiveUp("deadline", message)))
-
-    def _agents_there(self, record: Record) -> bool:
-        """All, or they were waited for long enough: everything may have been gone."""
-        if time.monotonic() - self._began > AGENTS_WAIT_S:
-            return True
-        nodes = self.fabric.nodes
-        return all(name in nodes and nodes[name].registered for name in (*record.spec.roots, *record.receivers))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -61,7 +61,9 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 switches_registered=sum(n.kind == "switch" and n.registered for n in nodes),
                 links_down=fabric.links_down,
                 workers=[
-                    WorkerRow(name=w.name, pid=w.pid, groups=len(w.groups)) for w in groups.workers.all() if w.orders
+                    WorkerRow(name=w.name, pid=w.pid, groups=len(w.groups))
+                    for w in groups.placing.workers.all()
+                    if w.orders
                 ],
                 streams=hub.streams,
                 reports=registry.reports,
@@ -95,7 +97,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.post("/trees", dependencies=master)
     async def trees(count: Annotated[int, Ge(1), Le(256), Body(embed=True)]) -> Response:
-        return answer(TreeIds(await groups.tree_ids.take(count)))
+        return answer(TreeIds(await groups.placing.tree_ids.take(count)))
 
     @app.get("/sets", dependencies=controller)
     async def all_sets() -> Response:

@@ -130,16 +130,16 @@ class FabricManager:
                 self._count,
                 self._left_here,
                 self._worker_options,
-                self.groups.workers.died,
+                self.groups.placing.workers.died,
             )
-            self.groups.workers.watch = self.pool.watch
+            self.groups.placing.workers.watch = self.pool.watch
             # Workers that an earlier fabric manager has left come back first.
             self.pool.start(RETURN_S if self.groups.unfinished() else 0.0)
 
     def _left_here(self) -> int:
         """Workers on this machine that another fabric manager has started."""
         own = self.pool.pids if self.pool else []
-        return sum(w.pid not in own and w.name.startswith(child_name()) for w in self.groups.workers.all())
+        return sum(w.pid not in own and w.name.startswith(child_name()) for w in self.groups.placing.workers.all())
 
     async def _end_of_patience(self) -> None:
         await asyncio.sleep(EXPECT_S)
@@ -149,7 +149,7 @@ class FabricManager:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.groups.sweep()
+            self.groups.placing.sweep()
 
     async def successor(self) -> None:
         """Until another fabric manager follows, which leads when this one stops: that one may be starting yet. Not for

@@ -28,17 +28,17 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
     async def orders(
         name: WorkerName, lease: Lease, pid: Annotated[int | None, Query(ge=1)] = None
     ) -> StreamingResponse:
-        worker = groups.workers.connect(name, lease, pid)
+        worker = groups.placing.workers.connect(name, lease, pid)
         if worker is None or worker.orders is None:
             raise Problem(503, "no_room", "this fabric manager takes no more workers", remedy="ask another one")
         stream = worker.orders
-        ended = lines(stream, lambda: groups.workers.disconnect(worker, stream))
+        ended = lines(stream, lambda: groups.placing.workers.disconnect(worker, stream))
         return StreamingResponse(ended, media_type="application/x-ndjson")
 
     @app.post("/workers/{name}/reports", dependencies=master)
     async def reports(name: WorkerName, lease: Lease, request: Request) -> Response:
         """A MasterReport a line: each is read by itself, and news of links gets its turn in between."""
-        groups.workers.heard(lease)
+        groups.placing.workers.heard(lease)
         told = (await request.body()).splitlines()
         if len(told) > REPORTS_MAX:
             raise Problem(422, "invalid", f"{len(told)} reports in one request", remedy=f"send at most {REPORTS_MAX}")
@@ -46,5 +46,5 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
 
     @app.post("/workers/{name}/leave", status_code=200, dependencies=master)
     async def leave(name: WorkerName, lease: Lease) -> Response:
-        groups.workers.leave(lease)
+        groups.placing.workers.leave(lease)
         return answer({})

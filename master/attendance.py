@@ -72,7 +72,7 @@ class Attendance:
     def set_aside(self, member: Member, why: str) -> None:
         log.warning("group %s: %s is set aside: %s", self._t.id, member.name, why)
         member.aside = self._reactions.others = True
-        self._tasks.spawn(self._crew.dismiss(member, "served when the others are done", keep=True))
+        self._tasks.spawn(self._crew.visits.dismiss(member, "served when the others are done", keep=True))
         self._reactions.kick()
         self._t.wake.set()
 
@@ -123,14 +123,14 @@ class Attendance:
         self._reactions.others = True
         await self._reactions.react()
         for member in waiting:
-            self._crew.call_back(member)
+            self._crew.visits.call_back(member)
 
     def call_back(self, member: Member) -> None:
         """One that was set aside goes on with the others."""
         member.aside = False
         self._reactions.others = True
         self._reactions.kick()
-        self._crew.call_back(member)
+        self._crew.visits.call_back(member)
 
     # ---- other receivers are asked for ----
     async def join(self, name: str) -> None:
@@ -145,7 +145,7 @@ class Attendance:
         elif self._t.finale:
             self._reactions.others = True
             await self._reactions.react()
-            self._crew.suspect(member)
+            self._crew.visits.suspect(member)
         else:
             member.aside = True
         self._t.wake.set()
@@ -157,7 +157,7 @@ class Attendance:
             return
         member.state, member.error = "cancelled", GroupFailure(code="left", message=f"{name} left the group")
         self._reactions.others = True
-        await self._crew.dismiss(member, "left the group", keep=False)
+        await self._crew.visits.dismiss(member, "left the group", keep=False)
         self._reactions.kick()
         self._t.wake.set()
 

@@ -4,7 +4,7 @@ Requests go over a tree of the members, the source's agent first; of several roo
 carried out in order (`assign`, `cut`, `digest`) is put on a log and numbered; it is sent without waiting for earlier
 acknowledgements, and every member's place in the log is known. A member that does not answer leaves the common tree, so
 that it holds nobody up, and is visited over a connection of its own; when it is back it gets what it missed. When it
-stays away it has failed.
+stays away it has failed (visits.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,8 +30,9 @@ from .errors import GroupError
 from .events import AnyEvent
 from .members import Log, Member
 from .requests import B, Close, Digest, Entry, Op, Opening, P, ReceiverPart, Reroute, Routes, SourcePart
-from .signalling import Branch, Connection, Said, SignallingError, Visit, parts_of, until_walked
+from .signalling import Said, SignallingError, parts_of, until_walked
 from .view import View
+from .visits import VISIT_S, Away, Visits
 
 log = logging.getLogger("datacast.master")
 
@@ -41,16 +42,12 @@ PROMPT_S = 0.6
 status and new routes of all wait for it."""
 REOPEN_MAX = 8
 """A member that still has no idea of a tree then has failed."""
-VISIT_S = 0.5
-LIMIT_S = 0.1
 
 
 class Crew:
     """`opening()` gives what is the same for all of `open`, `own_opening(member)` the member's own part. `on_event`
     gets every event, `wake` is called when something changed, `spawn` runs a coroutine for as long as the group.
-    `may_return(member)`: one that is back may go on with the others; `may_wait(member)`: one that does not answer has
-    been away for long enough to be set aside; `set_aside` does that. `on_status` gets the status of one that is back,
-    and `returns` is called before it is opened again.
+    `away`: what the rest of the group says of members that are out of touch (visits.py).
     `epoch`: how many masters the group has had with this one; members number its log anew."""
 
     def __init__(
@@ -65,22 +62,16 @@ class Crew:
         on_event: Callable[[AnyEvent], None],
         wake: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
-        may_return: Callable[[Member], bool] = lambda member: True,
-        may_wait: Callable[[Member], bool] = lambda member: False,
-        set_aside: Callable[[Member, str], None] = lambda member, why: None,
-        on_status: Callable[[Member, StatusAnswer], None] = lambda member, result: None,
-        returns: Callable[[Member], None] = lambda member: None,
+        away: Away | None = None,
         epoch: int = 1,
     ) -> None:
         self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
-        self._what_to_open, self._own_opening = opening, own_opening
-        self._on_event, self._wake, self._spawn = on_event, wake, spawn
-        self._may_return, self._may_wait, self._set_aside = may_return, may_wait, set_aside
-        self._on_status, self._returns = on_status, returns
-        self._again, self._adopted, self._began = epoch > 1, False, False
+        self._what_to_open, self.own_opening = opening, own_opening
+        self.on_event, self.wake, self.spawn = on_event, wake, spawn
+        self.again, self.adopted, self.began = epoch > 1, False, False
         """Members may know the group from another master; its file, cut as here; some of them know this one."""
-        self._log = Log()
+        self.log = Log()
         self._agents = agents
         self._root: Line | None = None
         self._lead: Member | None = None
@@ -89,8 +80,8 @@ class Crew:
         self.asked = time.monotonic()
         """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
-        self._visits: set[str] = set()
-        self._rewire = self._closed = False
+        self._rewire = self.closed = False
+        self.visits = Visits(self, away or Away())
 
     # ---- who there is ----
     def join(
@@ -127,12 +118,12 @@ class Crew:
 
     def _may_lead(self, member: Member) -> bool:
         """Is there another root that requests could begin at?"""
-        return not self._closed and any(not m.suspect and m is not member for m in self.roots)
+        return not self.closed and any(not m.suspect and m is not member for m in self.roots)
 
     def _pass_over(self, member: Member, error: SignallingError) -> None:
         """A root that does not answer while others do."""
         if member.opened:
-            self.suspect(member)
+            self.visits.suspect(member)
         elif member.role == "source":
             member.fail("unreachable", error.message)
         else:
@@ -163,13 +154,11 @@ class Crew:
     async def connect(self) -> None:
         """To the source's agent. A master that begins waits for one that says nothing, as it may have no processor, and
         when it takes a group over for one that refuses, too; looks try again by themselves. Raises GroupError."""
-        end = time.monotonic() + (0.0 if self._began else self.timeout_s)
+        end = time.monotonic() + (0.0 if self.began else self.timeout_s)
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
-            self._root = Line(
-                self._agents, source.name, source.addr, self.group, self.epoch, self._on_event, self._wake
-            )
+            self._root = Line(self._agents, source.name, source.addr, self.group, self.epoch, self.on_event, self.wake)
             try:
                 await self._root.connect(REQUEST_S)
                 return
@@ -178,24 +167,11 @@ class Crew:
                     self._pass_over(source, error)
                     continue
                 silent = isinstance(error.__cause__, TimeoutError)
-                if time.monotonic() > end or not (silent or self._again):
+                if time.monotonic() > end or not (silent or self.again):
                     raise self._source_gone(error) from error
                 if silent:
                     log.warning("group %s: %s, waiting", self.group, error.message)
             await asyncio.sleep(VISIT_S)
-
-    @contextlib.asynccontextmanager
-    async def _at(self, member: Member) -> AsyncIterator[Visit]:
-        """Over a connection of its own, to a member that is out of touch. Raises SignallingError."""
-        await self.view.visits.next()
-        addr = self.view.address(member.name) or member.addr
-        name, security, turns = member.name, self.view.client.security, self.view.visits
-        connection = Connection(addr, self._on_event, name=name, security=security, epoch=self.epoch, turns=turns)
-        try:
-            await connection.connect(VISIT_S)
-            yield Visit(connection, self.group)
-        finally:
-            await connection.close()
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         assert self._lead
@@ -272,18 +248,18 @@ class Crew:
 
     async def open(self) -> None:
         """Raises GroupError as `first`."""
-        await self.first(requests.OPEN, self._parts(self.in_touch()), self._opening())
+        await self.first(requests.OPEN, self._parts(self.in_touch()), self.opening())
         now = time.monotonic()
         for member in self.in_touch():
             member.opened, member.heard, member.state = True, now, "open"
-            member.met = self._began = True
+            member.met = self.began = True
 
-    def _opening(self) -> Opening:
+    def opening(self) -> Opening:
         self._routed += 1
         return replace(self._what_to_open(), n=self._routed)
 
     def _parts(self, members: list[Member]) -> dict[str, SourcePart | ReceiverPart]:
-        return {m.name: self._own_opening(m) for m in members}
+        return {m.name: self.own_opening(m) for m in members}
 
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
@@ -291,14 +267,14 @@ class Crew:
         results = await self._insist(requests.CLOSE, asked, Close("another master begins anew", keep=True))
         for member in asked:
             if results.of(member.name).code != "unreachable":
-                member.met = self._began = True
+                member.met = self.began = True
             elif member.role == "receiver":
                 member.aside = True
 
     async def adopt(self) -> Results[StatusAnswer]:
         """Take over a group that another master began. Returns the members' status; `open` gives them this master's
         trees."""
-        self._adopted = True
+        self.adopted = True
         asked = self.in_touch()
         results = await self._insist(requests.STATUS, asked)
         now = time.monotonic()
@@ -306,10 +282,10 @@ class Crew:
             result = results.of(member.name)
             member.heard = now
             if result.ok or result.code == "no_group":
-                member.met = self._began = True
+                member.met = self.began = True
             if result.ok:
                 member.opened = True
-        opened = await self._insist(requests.OPEN, asked, self._opening(), self._parts(asked))
+        opened = await self._insist(requests.OPEN, asked, self.opening(), self._parts(asked))
         for member in asked:
             answer = opened.of(member.name)
             if answer.ok:
@@ -319,7 +295,7 @@ class Crew:
             elif member.role == "source":
                 member.refused(answer)
             else:
-                self.suspect(member)
+                self.visits.suspect(member)
         self.check_source()
         return results
 
@@ -336,9 +312,9 @@ class Crew:
             members = [m for m in self.in_touch() if m.opened]
             if (entry := digests()) is None:
                 return await self._ask(requests.STATUS, members, None, None, PROMPT_S)
-            self._looked = len(self._log)
-            self._log.add(entry)
-            told = requests.asking(entry, len(self._log))
+            self._looked = len(self.log)
+            self.log.add(entry)
+            told = requests.asking(entry, len(self.log))
             # A task: what was put on the log before may have to be written yet, by one that was made before.
             return await asyncio.create_task(self._ask(requests.DIGEST_STATUS, members, told, None, PROMPT_S))
         except GroupError:
@@ -351,7 +327,7 @@ class Crew:
     def _check_patience(self) -> None:
         if time.monotonic() - self.source.heard > self.timeout_s:
             self.source.fail("unreachable", f"the agent did not answer for {self.timeout_s:g} s")
-            self._wake()
+            self.wake()
             self.check_source()
 
     async def reopen(self) -> None:
@@ -360,15 +336,15 @@ class Crew:
         assert self._root and self._lead
         told = (await self.request(requests.STATUS, [lead := self._lead], timeout=PROMPT_S)).of(lead.name)
         lead.position = 0 if told.code == "no_group" else lead.position  # its agent was started again
-        results = await self.request(requests.OPEN, members, self._opening(), self._parts(members))
+        results = await self.request(requests.OPEN, members, self.opening(), self._parts(members))
         for member in members:
             if not results.of(member.name).ok:
-                self.suspect(member)
-        await self._replay(lead, self._root, waits=False)
+                self.visits.suspect(member)
+        await self.visits.replay(lead, self._root, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""
-        self._closed = True  # a late answer must not make anybody open the group again
+        self.closed = True  # a late answer must not make anybody open the group again
         if self._root is None:
             return
         members = [m for m in self.members.values() if m.opened and not m.suspect]
@@ -378,7 +354,7 @@ class Crew:
 
     def hang_up(self) -> None:
         """Say nothing more to anybody."""
-        self._closed = True
+        self.closed = True
         if self._root:
             self._root.leave()
 
@@ -395,44 +371,27 @@ class Crew:
             if results.of(member.name).ok:
                 member.heard = time.monotonic()
             else:
-                self.suspect(member)
+                self.visits.suspect(member)
 
     def rewire(self) -> None:
         """Send `open` to all before the next status."""
         self._rewire = True
 
-    async def dismiss(self, member: Member, reason: str, keep: bool) -> None:
-        """`close` for one member."""
-        opened, member.opened, member.position = member.opened, False, 0
-        if not opened:
-            return
-        try:
-            async with self._at(member) as visit:
-                await visit.ask(requests.CLOSE, Branch(member.name, member.addr), Close(reason, keep))
-        except SignallingError as error:
-            log.info("group %s: %s: %s", self.group, member.name, error)
-
-    def call_back(self, member: Member) -> None:
-        """Serve one that was set aside."""
-        member.aside, member.away_since, member.heard = False, None, time.monotonic()
-        member.suspect = False
-        self.suspect(member)
-
     # ---- the log ----
     @property
     def entries(self) -> int:
-        return len(self._log)
+        return len(self.log)
 
     def tell(self, entry: Entry) -> asyncio.Task[Any]:
         """Put an entry on the log and send it to all in the common tree."""
-        index = len(self._log)
-        entry = self._log.add(entry)
+        index = len(self.log)
+        entry = self.log.add(entry)
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
         there = [m for m in self.in_touch() if m.opened]
         members = [m for m in there if m.sends or m.state != "done"]
-        return self._spawn(self._deliver(index, entry, members, everybody=len(members) == len(there)))
+        return self.spawn(self._deliver(index, entry, members, everybody=len(members) == len(there)))
 
     async def _deliver(self, index: int, entry: Entry, members: list[Member], everybody: bool) -> None:
         began = time.monotonic()
@@ -446,9 +405,9 @@ class Crew:
         if everybody:
             self.asked = max(self.asked, began)
         for member in members:
-            self._acknowledged(member, index, results.of(member.name))
+            self.acknowledged(member, index, results.of(member.name))
 
-    def _acknowledged(self, member: Member, index: int, result: Answer) -> bool:
+    def acknowledged(self, member: Member, index: int, result: Answer) -> bool:
         """Note a member's answer to an entry. False when it has to be told again, or is out."""
         if result.ok:
             member.heard = time.monotonic()
@@ -466,10 +425,10 @@ class Crew:
             code = "gap"
         # limit: it takes more extents when it has received some
         if code in ("unreachable", "no_group", "gap", "limit"):
-            self.suspect(member)
+            self.visits.suspect(member)
         else:
-            member.fail(code, f"{requests.op_of(self._log[index]).name}: {result.why}")
-            self._wake()
+            member.fail(code, f"{requests.op_of(self.log[index]).name}: {result.why}")
+            self.wake()
         return False
 
     def noticed(self, member: Member, result: StatusAnswer) -> bool:
@@ -477,124 +436,12 @@ class Crew:
         if not result.ok:
             if result.code == "no_group" and not member.over:
                 member.opened, member.position = False, 0
-            self.suspect(member)
+            self.visits.suspect(member)
             return False
         member.heard = time.monotonic()
         if result.n is not None:
             # An acknowledgement may have been lost, but not what it was for.
-            member.position = max(member.position, min(result.n, len(self._log)))
-        if member.position < len(self._log) and not member.over and not self._under_way:
-            self.suspect(member)
+            member.position = max(member.position, min(result.n, len(self.log)))
+        if member.position < len(self.log) and not member.over and not self._under_way:
+            self.visits.suspect(member)
         return True
-
-    # ---- members that do not answer ----
-    def suspect(self, member: Member) -> None:
-        """Take it out of the common tree until it has everything again."""
-        if member.over or member.suspect or self._closed:
-            return
-        log.warning("group %s: %s is out of touch", self.group, member.name)
-        member.suspect = self._rewire = True
-        member.away_since = member.away_since or member.heard or time.monotonic()
-        if member.name not in self._visits:
-            self._visits.add(member.name)
-            self._spawn(self._visit(member))
-        self._wake()
-
-    async def _visit(self, member: Member) -> None:
-        """Until a member is back or has failed."""
-        try:
-            while member.suspect and not member.over and not member.aside:
-                try:
-                    async with self._at(member) as visit:
-                        await self._recover(member, visit)
-                except SignallingError as error:
-                    if self._may_wait(member):
-                        self._set_aside(member, "it does not answer")
-                    elif time.monotonic() - member.heard > self.timeout_s:
-                        why = f"{member.name} did not answer for {self.timeout_s:g} s: {error.message}"
-                        member.fail("unreachable", why)
-                        self._wake()
-                if member.suspect and not member.over and not member.aside:
-                    await asyncio.sleep(VISIT_S)
-        finally:
-            self._visits.discard(member.name)
-
-    async def _recover(self, member: Member, visit: Visit) -> None:
-        member.addr = visit.connection.address
-        me = Branch(member.name, member.addr)
-        stranger = self._again and not member.met
-        if self._adopted or not stranger:
-            result = (await visit.ask(requests.STATUS, me)).read().of(member.name)
-            if result.code == "no_group":  # its agent was started again
-                member.opened, member.position = False, 0
-            elif member.role == "receiver" and result.ok and (not stranger or result.state == "done"):
-                member.opened = True  # it may not be known that it is done
-                self._on_status(member, result)
-        if member.over:  # it had been out of touch, not idle
-            member.suspect, self._rewire = False, True
-            return
-        self._returns(member)
-        if not self._may_return(member):
-            self._set_aside(member, "it is far behind the others")
-            return
-        if stranger:
-            await visit.ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
-        member.met = self._began = True
-        part = Branch(member.name, member.addr, self._own_opening(member))
-        opened = (await visit.ask(requests.OPEN, part, self._opening())).read().of(member.name)
-        if opened.code in ("busy", "walking", "unreachable", "overtaken"):  # with what it has of the file
-            raise SignallingError(opened.error, what=member.name)
-        if not opened.ok:
-            member.refused(opened)
-            self._wake()
-            return
-        member.opened = True
-        if await self._replay(member, visit):
-            member.suspect, member.heard, member.away_since = False, time.monotonic(), None
-            self._rewire = True
-            log.warning("group %s: %s is back", self.group, member.name)
-
-    async def _replay(self, member: Member, over: Line | Visit, waits: bool = True) -> bool:
-        """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
-        for one that has no room for more, until it has received some."""
-        me = Branch(member.name, member.addr)
-        while member.position < len(self._log) and not member.over:
-            if all(m.final for m in self.receivers):
-                return False  # nobody asks for more: a source at its limit would never take the rest
-            entry = self._log[index := member.position]
-            try:
-                result = (await over.ask(requests.op_of(entry), me, entry)).read().of(member.name)
-                if result.code == "limit" and not member.aside:
-                    if waits and await self._has_moved(member, over, me):
-                        continue
-                    return False
-            except SignallingError as error:
-                log.info("group %s: %s: %s", self.group, member.name, error)
-                return False
-            if not self._acknowledged(member, index, result) and result.code != "gap":
-                return False
-        return True
-
-    async def _has_moved(self, member: Member, over: Line | Visit, me: Branch) -> bool:
-        """A moment later. One that stands still, far behind the others, is served when they are done. Raises
-        SignallingError."""
-        await asyncio.sleep(LIMIT_S)
-        result = (await over.ask(requests.STATUS, me)).read().of(member.name)
-        if not result.ok:
-            return False
-        member.heard, before = time.monotonic(), member.bytes
-        if member.role == "receiver":
-            self._on_status(member, result)
-            if member.bytes == before and not self._may_return(member):
-                self._set_aside(member, "it stands still")
-                return False
-        return True
-
-    async def answers(self, member: Member) -> bool:
-        """Whether one that was set aside can be reached again."""
-        try:
-            async with self._at(member) as visit:
-                said = await visit.ask(requests.PING, Branch(member.name, visit.connection.address))
-                return said.read().of(member.name).ok
-        except SignallingError:
-            return False

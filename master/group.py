@@ -40,6 +40,7 @@ from .tasks import Tasks
 from .telling import Telling
 from .transfer import Transfer
 from .view import View
+from .visits import Away
 
 log = logging.getLogger("datacast.master")
 
@@ -84,11 +85,13 @@ class Group:
             on_event=lambda event: self._figures.on_event(event),
             wake=t.wake.set,
             spawn=self._tasks.spawn,
-            may_return=lambda member: self._attendance.may_return(member),
-            may_wait=lambda member: self._attendance.may_wait(member),
-            set_aside=lambda member, why: self._attendance.set_aside(member, why),
-            on_status=lambda member, result: self._figures.receiver_in(member, result, None),
-            returns=lambda member: self._roots.returns(member) if self._roots else None,
+            away=Away(
+                may_return=lambda member: self._attendance.may_return(member),
+                may_wait=lambda member: self._attendance.may_wait(member),
+                set_aside=lambda member, why: self._attendance.set_aside(member, why),
+                on_status=lambda member, result: self._figures.receiver_in(member, result, None),
+                returns=lambda member: self._roots.returns(member) if self._roots else None,
+            ),
             epoch=order.epoch,
         )
         digests = Digests()

@@ -151,7 +151,7 @@ class Roots:
             if member.aside and self._may_send(member):
                 self._tasks.spawn(self._ask(member))
             elif not member.suspect and self._may_send(member):
-                self._crew.suspect(member)  # it answered too early; now it is opened again
+                self._crew.visits.suspect(member)  # it answered too early; now it is opened again
 
     def _may_send(self, member: Member) -> bool:
         """Again, and there is something to do."""
@@ -159,7 +159,7 @@ class Roots:
         return there and self._pieces.needs(member.name)
 
     async def _ask(self, member: Member) -> None:
-        if await self._crew.answers(member) and member.aside and not member.final:
+        if await self._crew.visits.answers(member) and member.aside and not member.final:
             self._attendance.call_back(member)
 
     def returns(self, member: Member) -> None:

@@ -14,8 +14,8 @@ from unittest import mock
 from services_kit.plain import PlainClient
 
 from datacast.fabric_manager.api import FINAL_STATES
-from datacast.fabric_manager.groups import TREE_IDS_PER_GROUP
 from datacast.fabric_manager.keys import RESERVE, TREE_IDS
+from datacast.fabric_manager.placing import TREE_IDS_PER_GROUP
 from datacast.services.problems import Problem
 
 from .agents import LEASES_KEPT

@@ -247,7 +247,7 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
             return lost, early.value, await it.end({"id": "g-dead"})
 
     path = run(before())
-    monkeypatch.setattr("datacast.fabric_manager.groups.AGENTS_WAIT_S", 0.3)
+    monkeypatch.setattr("datacast.fabric_manager.placing.AGENTS_WAIT_S", 0.3)
     lost, early, resumed = run(after(path))
     assert lost["state"] == "failed" and lost["error"]["code"] == "interrupted"
     assert "the source h0 has no agent" in lost["error"]["message"]

@@ -154,7 +154,7 @@ def test_a_worker_that_comes_back_while_a_group_is_written_hears_of_it_when_it_i
     async def scenario():
         async with lab(star(3), rates=[800.0]) as it:
             groups, ordered = it.manager.groups, []
-            (worker,) = await until(groups.workers.all, "its worker")
+            (worker,) = await until(groups.placing.workers.all, "its worker")
             put, send = groups.kept.put, worker.put
 
             def told(message: orders.ToWorker) -> None:
@@ -163,7 +163,7 @@ def test_a_worker_that_comes_back_while_a_group_is_written_hears_of_it_when_it_i
 
             async def back(key: str, value: str, revision: int) -> int:
                 groups.kept.put = put
-                groups._came(worker)
+                groups.placing._came(worker)
                 await asyncio.sleep(0.2)  # whoever would order it has done so
                 early.extend(ordered)
                 return await put(key, value, revision)
@@ -184,7 +184,7 @@ def test_the_groups_of_a_worker_that_dies_are_spread_over_the_others() -> None:
         async with lab(star(3), rates=[50.0]) as it:
             for _ in range(3):
                 it.masters.start()
-            workers = it.manager.groups.workers
+            workers = it.manager.groups.placing.workers
             await until(lambda: len(workers.all()) == 4, "four workers")
             groups = [(await it.start("h0", ["h1", "h2"], 20_000_000))["id"] for _ in range(8)]
             owner = lambda group: it.manager.groups.get(group).owner  # noqa: E731

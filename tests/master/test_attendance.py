@@ -44,7 +44,8 @@ def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lac
     transfer = SimpleNamespace(
         id="g", forest=forest, finale=False, aside_s=aside_s, wake=SimpleNamespace(set=lambda: None)
     )
-    crew = SimpleNamespace(receivers=members, connected=True, timeout_s=5.0, dismiss=lambda m, why, keep: None)
+    visits = SimpleNamespace(dismiss=lambda m, why, keep: None)
+    crew = SimpleNamespace(receivers=members, connected=True, timeout_s=5.0, visits=visits)
     reactions = SimpleNamespace(others=False, kick=lambda: None)
     tasks = SimpleNamespace(spawn=told.append)
     attendance = Attendance(transfer, crew, tasks, reactions)  # type: ignore[arg-type]

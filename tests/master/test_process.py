@@ -23,14 +23,14 @@ async def workers(it, count: int, but: int | None = None) -> list[int]:
     """The process ids of so many that listen, none of them `but`."""
 
     def there():
-        pids = [w.pid for w in it.manager.groups.workers.all() if w.orders and w.pid != but]
+        pids = [w.pid for w in it.manager.groups.placing.workers.all() if w.orders and w.pid != but]
         return pids if len(pids) == count else None
 
     return await until(there, f"{count} workers listen")
 
 
 def pid_of(it, group) -> int | None:
-    worker = it.manager.groups.workers.find(it.manager.groups.get(group["id"]).lease)
+    worker = it.manager.groups.placing.workers.find(it.manager.groups.get(group["id"]).lease)
     return worker.pid if worker else None
 
 
