@@ -37,6 +37,7 @@ class Bounds:
         self._unsaid: dict[str, int | None] = {}
         """What a root may not have heard: a bound that was lifted shows in no status."""
         self._number = 0
+        self._sending = False
 
     def of(self, tree: int) -> float:
         """Bit/s that a tree may send at most."""
@@ -65,15 +66,29 @@ class Bounds:
             await self._send(self._unsaid | late)
 
     async def _send(self, rates: dict[str, int | None]) -> None:
+        """One request at a time: what comes while one is under way goes with the next."""
         self._unsaid |= rates
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._unsaid and await self._say(dict(self._unsaid)):
+                pass
+        finally:
+            self._sending = False
+
+    async def _say(self, rates: dict[str, int | None]) -> bool:
+        """False: it may not have been heard, and is said again after the next status."""
         roots = [m for m in self._crew.roots if m.opened and not m.suspect]
         if not self._crew.connected or not roots:
-            return  # with its next status
+            return False
         self._number = max(self._number + 1, time.time_ns() // 1000)  # higher than an earlier master's, too
         try:
             results = await self._crew.request(RATES, roots, Rates(self._number, rates))
         except GroupError as error:
             log.info("group %s: %s", self._crew.group, error)
-            return
-        if all(results.of(m.name).code != "unreachable" for m in roots):
-            self._unsaid = {t: bound for t, bound in self._unsaid.items() if t not in rates or rates[t] != bound}
+            return False
+        if any(results.of(m.name).code == "unreachable" for m in roots):
+            return False
+        self._unsaid = {t: bound for t, bound in self._unsaid.items() if t not in rates or rates[t] != bound}
+        return True
