@@ -384,7 +384,7 @@ void forward_round(void *arg, dc_time now)
   }
   poll_endpoints(f, now);
   f->loop->busy |= more || f->first_marked != NULL;
-  f->loop->packets = got + f->asked; /* a range is as many packets as it asks for: so quickly they will follow */
+  f->loop->packets += got + f->asked; /* a range is as many packets as it asks for: so quickly they will follow */
   f->asked = 0;
   engine_flush(&f->engine, now);
 }

@@ -291,6 +291,7 @@ static void wait_for_events(struct loop *l)
     else if (at > l->now)
       ts = span(at - l->now);
   }
+  l->packets = 0;
   (void)take(l, l->epoll, limit);
 }
 
@@ -300,7 +301,6 @@ void loop_run(struct loop *l)
     wait_for_events(l);
     fire(l);
     l->busy = false;
-    l->packets = 0;
     if (l->round != NULL)
       l->round(l->arg, l->now);
     l->rounds++;

@@ -38,7 +38,7 @@ struct loop {
   bool stop;
   bool late;        /* signalling took its time in the last round, and more of it may wait */
   bool busy;        /* the hook left work behind: come back at once */
-  uint32_t packets; /* that the hook took in this round */
+  uint32_t packets; /* that the hook took in this round, or what else came and may gather */
   void (*round)(void *arg, dc_time now);
   void *arg;
   void **grave; /* freed at the end of the round: a later event of the same round may still name them */

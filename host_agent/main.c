@@ -250,6 +250,7 @@ int main(int argc, char **argv)
     log_error("epoll: %s", strerror(-rc));
     return 1;
   }
+  agent.loop.gather_max = o.gather_us * DC_US; /* runs that were written gather as packets do */
   rc = run(&agent, &o);
   loop_close(&agent.loop);
   return rc;

@@ -427,14 +427,13 @@ static void *work(void *arg)
 
 /* ---- in the home loop; worker_submit also in the shard ---- */
 
+/* Under the lock. */
 static void disown(struct worker *w, struct job *j)
 {
-  pthread_mutex_lock(&w->lock);
   struct job **at = &w->owned;
   while (*at != j)
     at = &(*at)->next_owned;
   *at = j->next_owned;
-  pthread_mutex_unlock(&w->lock);
 }
 
 static void end(struct job *j)
@@ -452,14 +451,16 @@ static void collect(struct watch *watch, uint32_t events)
   if (read(watch->fd, &n, sizeof n) < 0)
     return;
   pthread_mutex_lock(&w->lock);
-  struct job *j = w->finished;
+  w->ending = w->finished;
   w->finished = NULL;
-  pthread_mutex_unlock(&w->lock);
-  while (j != NULL) {
-    struct job *next = j->next;
+  for (struct job *j = w->ending; j != NULL; j = j->next)
     disown(w, j);
+  pthread_mutex_unlock(&w->lock);
+  while (w->ending != NULL) {
+    struct job *j = w->ending;
+    w->ending = j->next;
+    w->loop->packets += j->kind == JOB_WRITE;
     end(j);
-    j = next;
   }
 }
 
@@ -509,6 +510,9 @@ void worker_forget(struct worker *w, const void *owner)
     if (j->owner == owner)
       j->owner = NULL;
   pthread_mutex_unlock(&w->lock);
+  for (struct job *j = w->ending; j != NULL; j = j->next)
+    if (j->owner == owner)
+      j->owner = NULL;
 }
 
 void worker_close(struct worker *w)

@@ -122,9 +122,10 @@ struct worker {
   struct lane *ready, *ready_last;
   struct job *finished, *finished_last;
   bool turn, stop;
-  unsigned idle;     /* threads that wait for work and were not called yet */
-  int stopping;      /* atomic: leave long loops */
-  struct job *owned; /* every job under way, for worker_forget; under lock */
+  unsigned idle;      /* threads that wait for work and were not called yet */
+  int stopping;       /* atomic: leave long loops */
+  struct job *owned;  /* every job under way, for worker_forget; under lock */
+  struct job *ending; /* the home loop's: finished, and their `done` is still to come */
 };
 
 int worker_open(struct worker *w, struct loop *loop, unsigned threads) __attribute__((nonnull)); /* 0 or -errno */

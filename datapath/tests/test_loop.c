@@ -129,6 +129,36 @@ static void signalling_ends_a_pause(void)
   close(a[0]), close(a[1]);
 }
 
+static dc_time came[2];
+static unsigned results;
+
+static void result(struct watch *w, uint32_t events)
+{
+  char c;
+  (void)events;
+  CHECK(read(w->fd, &c, 1) == 1);
+  came[results++] = loop_clock();
+  loop.packets++;
+  loop.stop = results == 2;
+}
+
+/* Of a loop without a hook: what a handler has counted makes it pause as well. */
+static void results_gather(void)
+{
+  int a[2];
+  CHECK(loop_open(&loop) == 0);
+  CHECK(pipe(a) == 0 && write(a[1], "xy", 2) == 2);
+  one = (struct watch){.fd = a[0], .ready = result};
+  CHECK(loop_watch_packets(&loop, &one, EPOLLIN) == 0);
+  loop.round = NULL;
+  loop.rate_since = loop_clock();
+  loop.gap = 5 * DC_MS;
+  loop_run(&loop);
+  CHECK(came[1] - came[0] >= 4 * DC_MS);
+  loop_close(&loop);
+  close(a[0]), close(a[1]);
+}
+
 enum { CONNECTIONS = 20 };
 static struct watch connection[CONNECTIONS];
 static unsigned turns[CONNECTIONS], since_hook;
@@ -179,6 +209,7 @@ int main(void)
   removal_in_a_round();
   no_pause_for_few_packets();
   signalling_ends_a_pause();
+  results_gather();
   packets_have_their_turn_between_connections_that_take_long();
   puts("loop: ok");
   return 0;
