@@ -16,6 +16,7 @@ from small import until
 from datacast.master import worker
 from datacast.master.requests import STATUS
 from datacast.master.signalling import Branch, Connection, SignallingError
+from datacast.services.problems import Problem
 from datacast.services.tls import PLAIN
 
 
@@ -113,6 +114,30 @@ def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
 
     asyncio.run(main())
     assert client.heard == 0
+
+
+def test_a_worker_that_is_told_to_stop_says_so_when_its_groups_have_parted() -> None:
+    """So nobody waits for it to come back. A fabric manager that is away holds it up no longer than that."""
+    told: list[str] = []
+
+    class Client:
+        security, lease = PLAIN, ""
+
+        async def leave(self, name: str) -> None:
+            told.append(f"{name} leaves")
+            raise Problem(503, "unreachable", "no fabric manager")
+
+    async def parting() -> None:
+        await asyncio.sleep(0.01)
+        told.append("its group has parted")
+
+    async def main() -> None:
+        one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
+        one._parting.add(asyncio.create_task(parting()))
+        await one.leave()
+
+    asyncio.run(main())
+    assert told == ["its group has parted", "w leaves"]
 
 
 def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
