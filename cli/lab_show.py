@@ -95,8 +95,12 @@ class Screen:
         self._bar("SHA-256", done / total if total else 1.0)
 
     def group(self, group: GroupRecord) -> None:
-        rate = sum(tree.rate_bps for tree in group.trees.values()) / 1e6
-        note = f"{rate:8.1f} Mb/s over {len(group.trees)} trees, {group.state}"
+        if group.sites:  # each has trees of its own
+            parts = ", ".join(f"{name} {100 * part.fraction:.0f} %" for name, part in group.sites.items())
+            note = f"{group.rate_bps / 1e6:8.1f} Mb/s, {parts}, {group.state}"
+        else:
+            rate = sum(tree.rate_bps for tree in group.trees.values()) / 1e6
+            note = f"{rate:8.1f} Mb/s over {len(group.trees)} trees, {group.state}"
         self._bar("group", group.fraction, note)
         for name, figures in list(group.receivers.items())[:ROWS]:
             text = f"{figures.rate_bps / 1e6:8.1f} Mb/s" if figures.state == "running" else figures.state

@@ -130,6 +130,16 @@ def test_steps_are_told_once_each_and_progress_now_and_then(capsys: pytest.Captu
     assert told[:2] == ["agent a …", "sending …"] and len(told) <= 3
 
 
+def test_progress_of_several_sites_says_how_far_each_is(capsys: pytest.CaptureFixture[str]) -> None:
+    part = {"state": "running", "rate_bps": 9_500_000, "error": None}
+    parts = {"ams": {**part, "fraction": 1.0}, "sfo": {**part, "fraction": 0.25}}
+    group = made_records.group(id="g", state="running", fraction=0.5, rate_bps=9_500_000, receivers={}, sites=parts)
+    with Screen() as screen:
+        screen.group(group)
+    told = capsys.readouterr().err.split()
+    assert " ".join(told) == "50.0 % 9.5 Mb/s, ams 100 %, sfo 25 %, running"
+
+
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     with Screen(quiet=True) as screen:
         screen.step("sending")
