@@ -9,9 +9,9 @@ void cubic_init(struct cubic *c, uint64_t link)
   *c = (struct cubic){.link = link, .most = link, .ceiling = link, .after = link};
 }
 
-bool cubic_new(struct cubic *c, dc_time now, uint32_t seq, uint32_t sent, dc_time trip)
+bool cubic_new(struct cubic *c, uint32_t seq, uint32_t sent)
 {
-  if (seq < c->sent || (c->cut != 0 && now - c->cut < trip))
+  if (seq < c->sent)
     return false; /* what was sent before the last answer was told then */
   c->sent = sent;
   return true;

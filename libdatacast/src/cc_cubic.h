@@ -20,8 +20,8 @@ struct cubic {
 
 void cubic_init(struct cubic *c, uint64_t link) __attribute__((nonnull));
 static inline bool cubic_bounds(const struct cubic *c) { return c->most < c->link; }
-/* Is the loss of packet `seq` one that no answer was given to yet? So many were sent; a round trip takes `trip`. It is from now on. */
-bool cubic_new(struct cubic *c, dc_time now, uint32_t seq, uint32_t sent, dc_time trip) __attribute__((nonnull));
+/* Is the loss of packet `seq` one that no answer was given to yet? So many were sent. It is from now on. */
+bool cubic_new(struct cubic *c, uint32_t seq, uint32_t sent) __attribute__((nonnull));
 /* Answer one where `rate` was sent: no less than `least` is left. */
 void cubic_cut(struct cubic *c, dc_time now, uint64_t rate, uint64_t least) __attribute__((nonnull));
 /* A round has passed in which packets took `took` there and back; `times` as fast as others do. */
