@@ -111,15 +111,20 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
   s->rate = s->base = clamp(s, p->rate_init);
 }
 
+static dc_time packet_time(const struct state *s) { return (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base; }
+
+/* Nobody asks for more: what waits is all that there is (seed 729). */
+static bool quiet(const struct state *s, dc_time now)
+{
+  return now - s->heard > (s->last ? 2 * s->rounds.least : 4 * s->rounds.least + 2 * CREEP * packet_time(s));
+}
+
 /* Nobody who stands still is waited for for ever. Who takes less than a packet in 25 ms does not stand still for WAIT (case 26 of the
  * sweep, 65 % duplicates). */
 static bool waits(const struct state *s, dc_time now)
 {
-  dc_time each = (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base, few = ALONE * each;
-  /* Nobody asks for more: what waits is all that there is (seed 729). */
-  if (now - s->heard > (s->last ? 2 * s->rounds.least : 4 * s->rounds.least + 2 * CREEP * each))
-    return false;
-  return now - s->moved <= (few > WAIT ? few : WAIT);
+  dc_time few = ALONE * packet_time(s);
+  return !quiet(s, now) && now - s->moved <= (few > WAIT ? few : WAIT);
 }
 
 /* Packets on their way to the slowest beyond what the path holds. */
@@ -163,6 +168,10 @@ static void follow(struct state *s, dc_time now)
   uint64_t n = path(s), room = room_of(s), target = target_of(s), late = room / 4 * 3;
   int64_t x = excess(s);
   uint64_t over = x > 0 ? (uint64_t)x : 0;
+  if (s->mode == MEASURE && over <= late && quiet(s, now)) {
+    s->rate = clamped(s, s->before);
+    return;
+  }
   if (over <= target) {
     s->rate = clamped(s, s->base + s->base / ((n > target ? n : target) + 1) * (target - over));
     return;
@@ -396,8 +405,6 @@ static void tick(void *state, dc_time now)
   if (now < s->tick + s->p.interval)
     return;
   s->tick += (now - s->tick) / s->p.interval * s->p.interval;
-  if (s->mode == MEASURE && !waits(s, now))
-    take_rate_back(s, now);
   follow(s, now);
 }
 
