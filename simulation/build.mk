@@ -42,7 +42,7 @@ bench-sim: build ## packet hops per second, large networks against a small one: 
 
 # Transfers that once crawled after their faults were over.
 CRAWLED := 1811 9897 11674 11810 13306 13816 14985 16088 21631 22953 23901 24423 \
-	34888 36668 48058 50418 75898 90558
+	34888 36668 48058 50418 75898 90558 11046 17330
 
 test-sim: $(SIM_OUT)/campaign_asan
 	@$(SIM_OUT)/campaign_asan --seeds 60 --quiet

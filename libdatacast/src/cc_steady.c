@@ -384,9 +384,13 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     s->low = low;
     s->moved = now;
   }
+  if (s->stale > had(s, s->front) - had(s, s->low)) /* seed 11046 */
+    s->stale = had(s, s->front) - had(s, s->low);
   uint32_t lag = lag_of(s);
   if (lag >= ALONE)
     happened(s, now, BEHIND);
+  else if (s->mode == START && lag == 0)
+    measure_from(s, now); /* what came before somebody was behind is not the slowest's pace (seed 17330) */
   s->alone &= !waits(s, now) || (lag < ALONE && excess(s) < (int64_t)target_of(s) / 4 * 3);
   if (had(s, s->low) > s->slowest.until)
     seen(&s->slowest, took(&s->slowest, now, s->sent));
