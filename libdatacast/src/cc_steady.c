@@ -159,7 +159,7 @@ static uint64_t target_of(const struct state *s)
 }
 
 /* Up to the target more than R, beyond it a little less, so that the excess stays there; where a fourth of the room is left the
- * front waits. */
+ * front waits. Where R is not known yet and nobody asks any more it never will be: what has room goes at the rate of before. */
 static void follow(struct state *s, dc_time now)
 {
   s->rate = clamped(s, s->base);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import select
@@ -12,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from left_over import owned
 
@@ -168,19 +167,3 @@ def gather(wires: Sequence[Wire], expected: int, quiet_s: float, patience_s: flo
                 count += 1
                 quiet = time.monotonic() + quiet_s
     return found
-
-
-def ask(path: Path, request: dict[str, Any]) -> Any:
-    """One request to datacast-switch's control socket."""
-    import json
-
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as sock:
-        sock.settimeout(60)
-        sock.connect(str(path))
-        sock.sendall(json.dumps(request).encode() + b"\n")
-        data = b""
-        while not data.endswith(b"\n"):
-            part = sock.recv(1 << 20)
-            assert part, "the control connection was closed"
-            data += part
-    return json.loads(data)

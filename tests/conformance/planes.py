@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import yaml
-from conformance_kit import MTU, ROOT, Namespace, Process, Wire, ask, wait_for
+from conformance_kit import MTU, ROOT, Namespace, Process, Wire, wait_for
 from made import made
+from switch_control import ask_switch
 
 from datacast.controller.p4runtime.entries import entries
 from datacast.controller.southbound.config import parse
@@ -91,11 +92,11 @@ class Plane(ABC):
 
     def node(self) -> dict[str, Any]:
         """Counters of the node behind this switch."""
-        return ask(self.control, {"op": "counters"})["nodes"][NODE]
+        return ask_switch(self.control, "counters")["nodes"][NODE]
 
     def trees(self) -> dict[int, dict[str, Any]]:
         """Counters per tree of the node behind this switch."""
-        return {t["tree"]: t for t in ask(self.control, {"op": "trees"})["nodes"][NODE]}
+        return {t["tree"]: t for t in ask_switch(self.control, "trees")["nodes"][NODE]}
 
 
 P = TypeVar("P", bound=Plane)

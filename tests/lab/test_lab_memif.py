@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import socket
-from pathlib import Path
-from typing import Any
-
 import pytest
 from lab_kit import Quiet
 from left_over import unique_name
 from ports import free_ports
+from switch_control import ask_switch
 
 from datacast import topologies
 from datacast.lab.errors import LabError
@@ -20,16 +16,6 @@ from datacast.lab.report import plain
 from datacast.lab.run import Transfer, send, settle
 
 TOPOLOGY = "leafspine:1,2,2"
-
-
-def told_ports(control: Path) -> dict[str, Any]:
-    """By switch and port what a switch's control socket says of it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(10)
-        sock.connect(str(control))
-        sock.sendall(b'{"op": "ports"}\n')
-        with sock.makefile() as lines:
-            return json.loads(lines.readline())["nodes"]
 
 
 @pytest.mark.root
@@ -42,7 +28,7 @@ def test_a_group_over_memory_and_cables():
         lab.up()
         drivers = {}
         for machine in lab.plan.switches:
-            for node, ports in told_ports(lab.plane.control(lab, machine)).items():
+            for node, ports in ask_switch(lab.plane.control(lab, machine), "ports")["nodes"].items():
                 for number, port in ports.items():
                     drivers[node, int(number)] = port["driver"]
         hosts = list(lab.plan.hosts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import select
 import signal
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 from left_over import owned
+from switch_control import ask_switch
 
 from datacast.lab.namespace import inside
 
@@ -148,16 +148,7 @@ class Process:
         return self
 
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(PATIENCE)
-            s.connect(self.control)
-            s.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
-            data = b""
-            while not data.endswith(b"\n"):
-                more = s.recv(1 << 20)
-                assert more, "the switch closed the control connection"
-                data += more
-        return json.loads(data)
+        return ask_switch(self.control, op, **arguments)
 
     def counters(self, node: str = "s0.0") -> dict[str, Any]:
         return self.ask("counters")["nodes"][node]
