@@ -143,7 +143,7 @@ class Registry:
                 if tunnels := self.fabric.tunnels(told.node):
                     answer["tunnels"] = [asdict(tunnel) for tunnel in tunnels]
                 self._send(writer, answer)
-                log.info("registered %s %s at %s", told.kind, told.node, told.addr)
+                log.info("registered %s %s%s", told.kind, told.node, f" at {told.addr}" if told.addr else "")
                 self._announce(changes)
             elif kind == "heartbeat":
                 self.reports["heartbeat"] += 1

@@ -86,9 +86,6 @@ class TreeQueue:
     turned: tuple[float, float] = (0.0, 0.0)
     """Before its links were others than now: numbers sent, and the links that these had to cross in all."""
 
-    def reaches(self, name: str) -> bool:
-        return self.reach == ALL or name in self.reach
-
     @property
     def usable(self) -> bool:
         return not self.lost and self.cut_at is None

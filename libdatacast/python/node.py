@@ -65,10 +65,6 @@ class Node:
         """As a restart: every packet is given back, every tree forgotten."""
         lib.dc_node_clear(self._node)
 
-    def wipe(self) -> None:
-        """Empty the content stores."""
-        lib.dc_node_wipe(self._node)
-
     def counters(self) -> dict[str, Any]:
         """The node's counters; `drop` by reason, those that are not 0."""
         c = ffi.new("struct dc_node_counters *")

@@ -20,10 +20,6 @@ def _papers(s: Setting) -> bool:
     )
 
 
-def _percent(x: float | None) -> float | None:
-    return None if x is None else 100 * x
-
-
 def table1(s: Setting, report: Report) -> Result:
     rows = []
     for cache in s.cache or tuple(k * KB for k in PAPER_TABLE1):

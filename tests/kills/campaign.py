@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -35,6 +37,7 @@ PATIENCE_S = 60.0
 AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
+THERE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \S+ INFO worker (\S+) is there", re.MULTILINE)
 KEPT = re.compile(r"group (\S+): (?:keeps (\d+) blocks that it has verified|goes on from (\d+) of)")
 DAY_MS = 86_400_000
 LAST_S = 60.0
@@ -61,6 +64,10 @@ class TakeOver:
     """A leader, when those ended before it had not started again: nobody followed."""
     moved: dict[str, int] = field(default_factory=dict)
     """Groups that have another master after it, and its epoch."""
+    workers: frozenset[str] = frozenset()
+    """A leader's, that had groups."""
+    since_s: float = 0.0
+    """A leader: when it led for the last time, seconds since 1970."""
 
 
 @dataclass
@@ -84,6 +91,7 @@ class Campaign:
         self.faults: list[str] = []
         self.receivers = min(RECEIVERS_MAX, len(lab.plan.hosts) - 1)
         self.over = self.alone = False
+        self.workers = frozenset[str]()
         self.ends = self.again = self.resumed = self.kept = self.pieces = 0
         self.began = time.monotonic()
         path = lab.work / "content"
@@ -93,6 +101,8 @@ class Campaign:
         self.path, self.digest = path, hashlib.sha256(content).hexdigest()
         self.client = PlainClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
         self._groups: dict[str, dict[str, Any]] = {}
+        self._settled: str | None = None
+        """The last group before which all have ended: those are not asked for again."""
 
     def fault(self, text: str) -> None:
         self.faults.append(f"{time.monotonic() - self.began:.2f} s: {text}")
@@ -163,9 +173,9 @@ class Campaign:
                     if known is not None and known["state"] in FINAL_STATES:
                         with contextlib.suppress(Problem):
                             one.record = await self.client.group(one.group)
-                self._ended(one)
+                await self._ended(one)
 
-    def _ended(self, one: Transfer) -> None:
+    async def _ended(self, one: Transfer) -> None:
         record = one.record
         assert record
         if record["state"] != "done":
@@ -175,7 +185,7 @@ class Campaign:
             self.pieces = -(-self.size // payload)
         for host in one.spec["receivers"]:
             path = self.lab.host_folder(host) / one.key
-            if hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
+            if await asyncio.to_thread(_sha256, path) != self.digest:
                 self.fault(f"{one.group}: {host} has other bytes")
             path.unlink()
 
@@ -183,10 +193,14 @@ class Campaign:
     async def _look(self) -> bool:
         """Ask the leader for all groups. False: nobody leads."""
         try:
-            rows = await self.client.groups(fields="id,state,epoch,worker,updated_ns")
+            rows = await self.client.groups(after=self._settled)
         except Problem:
             return False
-        self._groups = {row["id"]: row for row in rows}
+        self._groups.update((row["id"], row) for row in rows)
+        for row in rows:
+            if row["state"] not in FINAL_STATES:
+                break
+            self._settled = row["id"]
         return True
 
     def _running(self) -> int:
@@ -260,15 +274,16 @@ class Campaign:
             found = await self._led()
             before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
             at, at_ns = time.monotonic() - self.began, time.time_ns()
-            self.alone = False
+            self.alone, self.workers = False, frozenset[str]()
             seconds = await self._kill(kind, *found)
+            since_s = time.time() - seconds
             await self._look()
             moved = {
                 name: row["epoch"]
                 for name, epoch in before.items()
                 if (row := self._groups.get(name)) and row["epoch"] != epoch
             }
-            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, self.alone, moved))
+            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, self.alone, moved, self.workers, since_s))
             alone = ", nobody followed" if self.alone else ""
             self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved{alone}")
         finally:
@@ -304,11 +319,11 @@ class Campaign:
             self.lab.end(f"fabric-manager-{(leader + 1) % MANAGERS}", number)
             return 0.0
         if what == "leader":
-            workers = {worker["name"] for worker in told["workers"] if worker["groups"]}
+            self.workers = workers = frozenset(worker["name"] for worker in told["workers"] if worker["groups"])
             self.alone = not await self._followed(leader)
             before, led = self.lab.process(f"fabric-manager-{leader}"), time.monotonic()
             self.lab.end(f"fabric-manager-{leader}", number)
-            left = workers
+            left = set(workers)
 
             async def taken_over() -> bool:
                 nonlocal led, left
@@ -396,7 +411,8 @@ class Campaign:
                 self.fault(f"a planned restart at {one.at:.2f} s gave {', '.join(one.moved)} to other masters")
 
     def _look_at_logs(self) -> None:
-        """Agents tell when another master speaks, how often they had a group, and what came again that they had."""
+        """Agents tell when another master speaks, how often they had a group, and what came again that they had;
+        fabric managers, when workers are there. What this process saw itself is late where the machine is busy."""
         begun: dict[tuple[str, int], int] = {}
         for host in self.lab.plan.hosts:
             text = (self.lab.supervisor.logs / f"agent-{host}.log").read_text()
@@ -413,13 +429,26 @@ class Campaign:
                 if f"group {group}: closed as receiver, running: an earlier" in text:
                     self.fault(f"{group}: {host} was to forget it")
             self._look_at_kept(host, text)
+        there = self._workers_there()
         for one in self.takeovers:
             if one.kind.startswith("worker"):
                 at = one.at_ns // 1_000_000 % DAY_MS
                 heard = [begun[key] - at for key in one.moved.items() if key in begun]
                 one.seconds = max(heard, default=0) / 1000
+            elif one.workers:
+                came = [[at - one.since_s for at in there.get(name, ()) if at >= one.since_s] for name in one.workers]
+                one.seconds = min(one.seconds, max((min(times) for times in came if times), default=one.seconds))
         if self.ends and self.again > self.ends * self.pieces * AGAIN_SHARE:
             self.fault(f"{self.again} pieces of {self.ends * self.pieces} came again")
+
+    def _workers_there(self) -> dict[str, list[float]]:
+        """By worker, when fabric managers wrote that it was there, seconds since 1970."""
+        there: dict[str, list[float]] = {}
+        for manager in range(MANAGERS):
+            text = (self.lab.supervisor.logs / f"fabric-manager-{manager}.log").read_text()
+            for at, worker in THERE.findall(text):
+                there.setdefault(worker, []).append(datetime.strptime(at, "%Y-%m-%d %H:%M:%S,%f").timestamp())
+        return there
 
     def _look_at_kept(self, host: str, text: str) -> None:
         """A receiver whose part was closed and is opened again goes on with every block that it had verified."""
@@ -454,6 +483,11 @@ class Campaign:
 
     def told(self) -> str:
         return json.dumps(self.figures())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _of_day(text: str) -> int:

@@ -51,7 +51,6 @@ size_t dc_node_size(const struct dc_node_cfg *cfg);
 typedef struct dc_node dc_node;
 dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct dc_buf_ops *ops);
 void dc_node_clear(dc_node *node);
-void dc_node_wipe(dc_node *node);
 void dc_node_set_port(dc_node *node, uint16_t port, const uint8_t *own, const uint8_t *neighbour);
 unsigned dc_node_handle(dc_node *node, uint64_t now, const struct dc_frame *frame, struct dc_tx *out, unsigned cap);
 
