@@ -16,7 +16,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The authority's fol
 Days = Annotated[float, typer.Option("--days", metavar="N", min=0.01, max=36500, help="How long they hold.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
-HELP = """Make a fabric's authority and the certificates of its processes.
+HELP = """Make a fabric's authority, and certificates for processes.
 
 Keep DIR where certificates are made: ca.key must not leave it. Every machine gets ca.pem, and the pair of each of its
 processes: --tls-ca ca.pem --tls-cert agent-00.pem --tls-key agent-00.key. Roles: agent, switch, master, fabric-manager,

@@ -12,7 +12,7 @@ from datacast.controller.api.records import Event, GroupRecord
 from datacast.fabric_manager.api.records import AllGroups, GroupChange
 from datacast.services.problems import Problem
 
-from .output import rate_text
+from .output import output, rate_text
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -29,10 +29,9 @@ def follow(
 ) -> GroupRecord:
     """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it
     keeps no state) is waited for."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = output(stderr=True)
     progress = Progress(
         TextColumn("{task.description:>8}"),
         BarColumn(),
@@ -50,7 +49,7 @@ def follow(
     with progress:
         while group.state not in FINAL_STATES:
             if (why := group.error.message if group.error else said) != said and not quiet:
-                console.print(f"{group.id} waits: {why}", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"{group.id} waits: {why}", highlight=False, soft_wrap=True)
             said = why
             for name, receiver in list(group.receivers.items())[:ROWS_MAX]:
                 if name not in rows:

@@ -54,7 +54,7 @@ def up(
     flags: LabFlags,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object when it is up.")] = False,
 ) -> None:
-    """Bring a lab up and leave it up until Ctrl-C or `datacast lab down`."""
+    """Bring a lab up, until Ctrl-C or `datacast lab down`."""
     from datacast.cli.lab_show import Screen, sites_text, up_text
     from datacast.lab.down import describe
     from datacast.lab.lab import Lab

@@ -8,6 +8,7 @@ or set; 4 the controller does not answer; 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Annotated
 
@@ -44,7 +45,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "datacast.cli.sets": {"sets": "Named sets of hosts."},
     "datacast.cli.nodes": {"nodes": "Have hosts and switches join the fabric or leave it."},
     "datacast.cli.caps": {"caps": "What all groups together may send: everywhere, or over a host."},
-    "datacast.cli.certs": {"certs": "Make a fabric's authority and the certificates of its processes."},
+    "datacast.cli.certs": {"certs": "Make a fabric's authority, and certificates for processes."},
     "datacast.cli.top": {"top": "Show the fabric and its groups, live."},
     "datacast.cli.site": {"init": "Make a site: certificates, a token, every machine's files."},
     "datacast.cli.admit": {"admit": "Let machines join a site, each once, for some minutes."},
@@ -73,6 +74,14 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _completed() -> list[str]:
+    """What stands on the command line behind `datacast` while a shell asks how it may go on."""
+    if "_DATACAST_COMPLETE" not in os.environ:
+        return []
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    return line.split()[1:]
+
+
 def build(argv: list[str]) -> typer.Typer:
     """The command line for these arguments: the named command for real, the others by name and help only. Raises
     ImportError when the named command's part cannot be loaded."""
@@ -94,7 +103,7 @@ def build(argv: list[str]) -> typer.Typer:
     ) -> None:
         """Reliable group data delivery: one source, many receivers, the same file."""
 
-    called = next((arg for arg in argv if not arg.startswith("-")), None)
+    called = next((arg for arg in argv or _completed() if not arg.startswith("-")), None)
     for module, commands in COMMANDS.items():
         if called in commands:
             importlib.import_module(module).register(app)
@@ -126,8 +135,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def report(error: DatacastError) -> int:
     """Print an error for a person; the exit code that goes with it."""
-    remedy = getattr(error, "remedy", "")
-    text = str(error)
+    from .output import visible
+
+    remedy, text = getattr(error, "remedy", ""), visible(str(error))
     print(f"datacast: {text}{f'; {remedy}' if remedy and remedy not in text else ''}", file=sys.stderr)
     return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 503: 4}.get(getattr(error, "status", 0), 1)
 

@@ -5,23 +5,37 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 PIPE_COLUMNS = 180
 """Of what goes into a pipe or a file, where $COLUMNS does not say: rows stay whole for grep and awk."""
 
 
-def output() -> Console:
-    """The standard output: as wide as the terminal. What is printed is text: [brackets] of a message are no markup."""
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
+
+def visible(text: str) -> str:
+    """Names and errors come from others: what would move a terminal's cursor or end a row is shown, and not done."""
+    return text.translate(CONTROL)
+
+
+def output(stderr: bool = False) -> Console:
+    """As wide as the terminal. What is printed is text: [brackets] of a message are no markup."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_COLUMNS, markup=False)
+    class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)
+
+    wide = stderr or sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Plain(stderr=stderr, width=None if wide else PIPE_COLUMNS, markup=False)
 
 
 def new_table(*columns: str) -> Table:

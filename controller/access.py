@@ -109,6 +109,8 @@ class Access:
             if problem.status in (408, 413):
                 response.headers["connection"] = "close"
             return await response(scope, receive, send)
+        if scope["method"] == "HEAD":  # as GET: the server leaves the body out
+            scope = {**scope, "method": "GET"}
         return await self.app(scope, body, send)
 
     @staticmethod

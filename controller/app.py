@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, FastAPI, Header, Path, Query, Request, Response, Security
+from fastapi import Body, Depends, FastAPI, Header, Path, Query, Request, Response, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
@@ -19,7 +19,7 @@ from datacast.fabric_manager.api import FabricManagerClient, Name, NodeSpec
 from datacast.fabric_manager.api.records import HostSet
 from datacast.fabric_manager.api.topology import NodeState
 from datacast.services.problems import Problem
-from datacast.services.service import answer, install_problem_handlers
+from datacast.services.service import answer, install_problem_handlers, known_query
 from datacast.services.tokens import TokenFile
 
 from . import console, group_rest
@@ -72,7 +72,7 @@ def make_app(
         version="1",
         description="Reliable group data delivery: one source, many receivers, "
         "the same file, over edge-disjoint Steiner trees.",
-        dependencies=[Security(BEARER)],
+        dependencies=[Security(BEARER), Depends(known_query)],
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)

@@ -115,15 +115,18 @@ def router(
         rows: list[FabricGroupSummary] = await client.groups(
             state, source=source, requested_by=requested_by, label=label or None, after=after, limit=limit
         )
+        full = len(rows) == limit
         headers = {}
         if sites is not None and after is None and not (source or label):
             found = [row(group, sites.name) for group in sites.groups.values()]
             rows[:0] = [one for one in found if state in (None, one.state) and requested_by in (None, one.requested_by)]
-        if len(rows) == limit:
+        if full:
             headers["link"] = f'<{request.url.include_query_params(after=rows[-1].id)}>; rel="next"'
         if not fields:
             return answer(rows, headers=headers)
         wanted = {name.strip() for name in fields.split(",")} | {"id"}
+        if unknown := sorted(wanted - set(GroupSummary.__struct_fields__)):
+            raise Problem(422, "invalid", f"fields: a group has no {unknown[0]!r}", what="fields")
         parts = [{key: value for key, value in msgspec.to_builtins(one).items() if key in wanted} for one in rows]
         return answer(parts, headers=headers)
 

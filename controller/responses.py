@@ -34,11 +34,12 @@ def problems(*statuses: int) -> Responses:
         409: "Cannot be done now",
         408: "The body did not come",
         413: "The body is too large",
+        415: "The body is not said to be JSON",
         422: "The request is not valid; `fields` names the culprits",
         429: "Too many requests, groups or streams",
         503: "The fabric manager does not answer",
     }
-    statuses = (*statuses, 401, 403, 408, 413, 429)
+    statuses = (*statuses, 401, 403, 408, 413, 415, 429)
     return {
         status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
         for status in statuses

@@ -383,6 +383,8 @@ bool address_parse(const char *text, struct sockaddr_storage *to, socklen_t *len
   const char *colon = strrchr(text, ':');
   if (colon == NULL || (size_t)(colon - text) >= sizeof host || colon[1] == '\0')
     return false;
+  if (strspn(colon + 1, "0123456789") > 5 || strtoul(colon + 1, NULL, 10) > UINT16_MAX)
+    return false; /* getaddrinfo would take it modulo 65,536 */
   const char *from = text, *until = colon;
   if (*from == '[' && until > from && until[-1] == ']') {
     from++;

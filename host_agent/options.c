@@ -220,15 +220,20 @@ bool options_memif(char *text, uint16_t *to_number, struct port_option *to)
   return true;
 }
 
-/* Two tunnels between the same addresses could not tell their datagrams apart. */
-static bool doubled(const struct options *o, const struct port_option *x)
+/* Two ports in one place could not tell their frames apart. */
+static bool same_place(const struct port_option *a, const struct port_option *b)
 {
-  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++)
-    if (o->port[i].kind == PORT_TUNNEL &&
-        memcmp(&o->port[i].tunnel.remote, &x->tunnel.remote, sizeof x->tunnel.remote) == 0 &&
-        memcmp(&o->port[i].tunnel.local, &x->tunnel.local, sizeof x->tunnel.local) == 0)
-      return true;
-  return false;
+  if (a->ifname == NULL || a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case PORT_TUNNEL:
+    return memcmp(&a->tunnel.remote, &b->tunnel.remote, sizeof a->tunnel.remote) == 0 &&
+           memcmp(&a->tunnel.local, &b->tunnel.local, sizeof a->tunnel.local) == 0;
+  case PORT_MEMIF:
+    return strcmp(a->memif.path, b->memif.path) == 0 && a->memif.id == b->memif.id;
+  default:
+    return strcmp(a->ifname, b->ifname) == 0;
+  }
 }
 
 static enum options_result bad(const char *option, const char *value, const char *wanted)
@@ -242,8 +247,9 @@ static enum options_result add_port(struct options *o, const char *option, const
 {
   if (o->port[n].ifname != NULL)
     return bad(option, value, "this port was given already");
-  if (port->kind == PORT_TUNNEL && doubled(o, port))
-    return bad(option, value, "there is a tunnel between these addresses already");
+  for (unsigned i = 0; i < DC_NODE_PORTS_MAX; i++)
+    if (same_place(&o->port[i], port))
+      return bad(option, value, "another port is there already");
   o->port[n] = *port;
   o->ports++;
   return OPTIONS_RUN;

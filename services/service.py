@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -197,7 +198,8 @@ def validation_problem(errors: Any) -> Problem:
     """A request that does not fit its schema, with every field at fault."""
     fields = []
     for error in errors:
-        path = [str(part) for part in error["loc"]]
+        # Where a field may be one of several things, pydantic adds which of them: list[...], literal['all'].
+        path = [str(part) for part in error["loc"] if not str(part).endswith("]")]
         name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
         fields.append({"field": name, "message": str(error["msg"])})
     if any(error["type"] == "json_invalid" for error in errors):
@@ -226,7 +228,18 @@ def install_problem_handlers(app: FastAPI) -> None:
         return problem_response(problem)
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    async def _invalid(request: Request, error: RequestValidationError) -> Response:
+        kind = request.headers.get("content-type", "")
+        if any(one["loc"][:1] == ("body",) for one in error.errors()) and await request.body() and not _is_json(kind):
+            return problem_response(
+                Problem(
+                    415,
+                    "not_json",
+                    f"the body's content-type is {kind or 'not told'}",
+                    what="content-type",
+                    remedy="send content-type: application/json",
+                )
+            )
         return problem_response(validation_problem(error.errors()))
 
     @app.exception_handler(HTTPException)
@@ -254,4 +267,35 @@ def install_problem_handlers(app: FastAPI) -> None:
         )
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
+        if error.status_code == 405:
+            response.headers["allow"] = ", ".join(_methods(app, request))
         return response
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What this path is there for; the framework names the methods of the first route only."""
+    return [
+        method
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in app.routes)
+    ]
+
+
+def known_query(request: Request) -> None:
+    """A dependency: who misspells a filter must not get everything. Raises Problem."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    if unknown := sorted(set(request.query_params) - known):
+        wanted = f"give {', '.join(sorted(known))}" if known else "leave it out"
+        raise Problem(
+            422,
+            "invalid",
+            f"{unknown[0]}: {request.url.path} has no such parameter",
+            what=unknown[0],
+            remedy=wanted,
+            fields=[{"field": name, "message": "unknown parameter"} for name in unknown],
+        )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +22,7 @@ from datacast.cli import connection, sites
 from datacast.cli.connection import connect
 from datacast.cli.events import told
 from datacast.cli.following import ROWS_MAX, follow
-from datacast.cli.main import COMMANDS, build
+from datacast.cli.main import COMMANDS, build, report
 from datacast.cli.output import PIPE_COLUMNS, output
 from datacast.cli.showing import show_group
 from datacast.controller.api import ControllerClient
@@ -149,7 +152,7 @@ def test_many_receivers_are_followed_in_as_many_rows_as_fit_and_one_for_the_othe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=100, height=60)
-    monkeypatch.setattr("rich.console.Console", lambda **_: screen)
+    monkeypatch.setattr("datacast.cli.following.output", lambda **_: screen)
     slow = Slow(ROWS_MAX + 6)
     ended = follow(slow, slow.at(0), quiet=False, pause=lambda _: None)  # type: ignore[arg-type]
     assert ended.state == "done" and slow.looks == 4
@@ -256,12 +259,11 @@ def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytes
     assert output().width == 99
 
 
-def test_what_each_command_does_is_not_cut_off_in_a_terminal_of_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_what_each_command_does_is_not_cut_off_in_a_terminal_of_eighty_columns() -> None:
     names = [name for commands in COMMANDS.values() for name in commands if name != "join"]  # a script of its own
     for name in ("", *names):
         words = [name] if name else []
-        told = CliRunner().invoke(build(words), [*words, "--help"]).output
+        told = CliRunner().invoke(build(words), [*words, "--help"], terminal_width=78).output  # two are left free
         cut = [line for line in told.splitlines() if line.endswith("...") and not line.startswith("Usage")]
         assert cut == [], name
 
@@ -280,3 +282,29 @@ def test_events_that_end_because_the_fabric_manager_is_gone_say_so() -> None:
     with pytest.raises(Problem, match="no fabric manager at unix:/x") as told:
         client._event(json.dumps(gone))
     assert told.value.status == 503
+
+
+def test_names_from_elsewhere_do_not_move_the_cursor_or_end_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = "/srv/a\x1b[2Jb\nc\x9b[x]"
+    show_group(group(**{**GROUP, "source_path": odd}))
+    assert "h0,h9:/srv/a\\x1b[2Jb\\x0ac\\x9b[x] (3.0 GiB)" in capsys.readouterr().out
+    assert report(Problem(404, "group_not_found", "there is no group '\x1b]0;t\x07'")) == 3
+    assert capsys.readouterr().err == "datacast: there is no group '\\x1b]0;t\\x07'\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("datacast lab ", {"up", "run", "down", "shell"}),
+        ("datacast lab run --real", {"--realtime"}),
+        ("datacast send --to a --da", set()),
+        ("datacast send --de", {"--dest", "--delivery", "--deadline"}),
+        ("datacast to", {"token", "topology", "top"}),
+    ],
+)
+def test_a_shell_completes_options_and_what_a_command_has(line: str, offered: set[str]) -> None:
+    words = {"_DATACAST_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    command = [sys.executable, "-m", "datacast.cli.main"]
+    done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60)
+    given = set(done.stdout.split())
+    assert offered <= given and bool(offered) == bool(given), done.stdout + done.stderr

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,9 +14,11 @@ import pytest
 from fastapi import FastAPI
 from small import run, star, until
 
+from datacast.controller import group_rest
 from datacast.controller.app import make_app
 from datacast.controller.audit import Audit, AuditError
-from datacast.fabric_manager.api import FabricManagerClient
+from datacast.controller.sites.records import SiteGroup
+from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services import tokens
 from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
@@ -74,6 +77,79 @@ def test_groups_come_in_pages_and_by_what_they_are() -> None:
         assert (await http.get("/groups", params={"source": "h1"})).json() == []
         assert (await http.get("/groups", params={"after": "g-none"})).status_code == 404
         assert (await http.get("/groups", params={"limit": "0"})).status_code == 422
+        misspelt = await http.get("/groups", params={"fields": "id,labls"})
+        assert (misspelt.status_code, misspelt.json()["what"]) == (422, "fields") and "labls" in misspelt.text
+
+    scenario(steps)
+
+
+def test_groups_of_several_sites_do_not_end_the_pages_early() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        made = [(await http.post("/groups", json=ORDER)).json()["id"] for _ in range(3)]
+        spec = GroupSpec(source="h0", receivers=["sfo/b1"], source_path="/f")
+        far = SiteGroup(id="s-0123456789abcdef", spec=spec, size=1)
+        sites = SimpleNamespace(name="ams", groups={far.id: far})
+        seen, where = [], "/groups?limit=2"
+        async with FabricManagerClient(it.manager.url) as client:
+            app = FastAPI()
+            app.include_router(group_rest.router(client, sites))  # type: ignore[arg-type]
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as both:
+                while where:
+                    answer = await both.get(where)
+                    seen += [row["id"] for row in answer.json()]
+                    where = answer.links.get("next", {}).get("url")
+        assert seen == [far.id, *made]
+
+    scenario(steps)
+
+
+def test_what_is_misspelt_is_not_left_out_in_silence() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        for path, name in (
+            ("/groups?sate=failed", "sate"),
+            ("/topology?x=1", "x"),
+            ("/groups?offset=5&limit=2", "offset"),
+        ):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["what"]) == (422, name), answer.text
+        assert (await http.post("/groups?dry=1", json=ORDER)).status_code == 422
+        assert (await http.get("/groups")).json() == []
+
+    scenario(steps)
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused_by_that_name() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        for kind in ("application/x-www-form-urlencoded", "text/plain", ""):  # the first is curl's own
+            answer = await http.post("/groups", content=json.dumps(ORDER), headers={"content-type": kind})
+            assert (answer.status_code, answer.json()["code"]) == (415, "not_json"), answer.text
+            assert "application/json" in answer.json()["remedy"]
+        kind = "application/json; charset=utf-8"
+        assert (
+            await http.post("/groups", content=json.dumps(ORDER), headers={"content-type": kind})
+        ).status_code == 201
+        assert (await http.post("/groups")).json()["code"] == "invalid", "no body at all"
+
+    scenario(steps)
+
+
+def test_a_field_at_fault_has_its_own_name() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        for receivers, name in (("h1", "receivers"), ([1], "receivers.0")):
+            answer = await http.post("/groups", json={**ORDER, "receivers": receivers})
+            assert answer.json()["what"] == name and "[" not in answer.json()["detail"], answer.text
+
+    scenario(steps)
+
+
+def test_a_path_tells_all_its_methods_and_takes_head_as_get() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        answer = await http.put("/groups")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+        assert (await http.request("OPTIONS", "/sets/a")).headers["allow"] == "GET, PUT, DELETE"
+        for path in ("/healthz", "/groups", "/topology"):
+            assert (await http.head(path)).status_code == 200
 
     scenario(steps)
 

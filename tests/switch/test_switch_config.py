@@ -33,6 +33,7 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("nodes:\n" + NODE + "mtu: -5", ["'-5' is not a number"]),
     ("nodes:\n" + NODE + "ring_frames: 2", ["ring_frames 2 is out of range"]),
     ("nodes:\n" + NODE + "fabric_manager: nowhere", ["'nowhere' is not address:port"]),
+    ("nodes:\n" + NODE + "fabric_manager: 127.0.0.1:65536", ["'127.0.0.1:65536' is not address:port"]),
     ("nodes:\n" + NODE + "control: /" + "x" * 200, ["too long"]),
     ("nodes:\n" + NODE + "eal: {huge: maybe}", ["'maybe' is neither true nor false"]),
     ("nodes:\n" + NODE + "eal: {cores: 'all of them'}", ["'all of them' is no list of processors"]),
