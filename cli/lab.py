@@ -50,6 +50,11 @@ def _fail(error: LabError | DatacastError) -> typer.Exit:
     return typer.Exit(NO_LAB)
 
 
+def _misused(error: DatacastError) -> typer.Exit:
+    _complain(error)
+    return typer.Exit(USAGE)
+
+
 def up(
     flags: LabFlags,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object when it is up.")] = False,
@@ -62,14 +67,14 @@ def up(
     from datacast.lab.site_lab import SitesLab
     from datacast.lab.state import lab_name
 
-    screen = Screen(quiet=as_json)
+    screen, signals = Screen(quiet=as_json), Signals(last=True)
     kind = SitesLab if flags.sites else Lab
     try:
-        with (
-            Signals(last=True) as signals,
-            screen,
-            kind(flags.options(), lab_name(flags.name), screen.step, signals) as lab,
-        ):
+        lab = kind(flags.options(), lab_name(flags.name), screen.step, signals)
+    except DatacastError as error:
+        raise _misused(error) from error
+    try:
+        with signals, screen, lab:
             lab.up()
             screen.close()
             assert lab.state is not None
@@ -111,6 +116,7 @@ def run(
     from datacast.lab import run as lab_run
     from datacast.lab import site_run
     from datacast.lab import sites as wan
+    from datacast.lab.dataplane import data_plane
     from datacast.lab.faults import parse_faults
     from datacast.lab.lab import load_topology
     from datacast.lab.report import Report, text
@@ -146,9 +152,13 @@ def run(
             graph = load_topology(flags.topology)
             faults = parse_faults(fault or [], graph, flags.dataplane)
             transfer = replace(lab_run.settle(graph, transfer), faults=faults)
+            data_plane(flags.dataplane)
+        if json_path and not quiet:
+            json_path.open("a").close()  # not after the run
     except DatacastError as error:
-        _complain(error)
-        raise typer.Exit(USAGE) from error
+        raise _misused(error) from error
+    except OSError as error:
+        raise _misused(DatacastError(f"{json_path}: {error.strerror}")) from error
     try:
         with Signals(last=True) as signals, screen:
             go = site_run.go if flags.sites else lab_run.run

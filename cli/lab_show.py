@@ -108,6 +108,12 @@ class Screen:
         self._plain(f"{100 * group.fraction:5.1f} % {note.strip()}")
 
 
+def _end_text(name: str) -> str:
+    from datacast.lab.state import lab_name
+
+    return f"Ctrl-C, or `datacast lab down{'' if name == lab_name(None) else f' --name {name}'}`, takes it down."
+
+
 def up_text(lab: Lab) -> str:
     """What to do with a lab that is up."""
     from datacast.lab.lab import LabOptions
@@ -122,7 +128,7 @@ def up_text(lab: Lab) -> str:
         f"REST: {lab.rest} (documentation at {lab.rest}/docs)\n"
         f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
         f"In another terminal: {address}datacast send FILE --from {hosts[0]} --to {','.join(hosts[1:3])}\n"
-        "Ctrl-C, or `datacast lab down`, takes it down."
+        f"{_end_text(lab.name)}"
     )
 
 
@@ -137,7 +143,7 @@ def sites_text(lab: SitesLab) -> str:
         "The sites are up, each with its controller:\n" + "\n".join(rows) + "\n"
         f"Hosts' files: {lab.work}/hosts/<host>, logs: {lab.work}/logs\n"
         f"In another terminal: {asks} datacast send FILE --from {first.first} --to '*/all'\n"
-        "Ctrl-C, or `datacast lab down`, takes it down."
+        f"{_end_text(lab.name)}"
     )
 
 

@@ -137,7 +137,7 @@ def report(error: DatacastError) -> int:
     """Print an error for a person; the exit code that goes with it."""
     from .output import visible
 
-    remedy, text = getattr(error, "remedy", ""), visible(str(error))
+    remedy, text = getattr(error, "remedy", ""), "\n".join(map(visible, str(error).split("\n")))
     print(f"datacast: {text}{f'; {remedy}' if remedy and remedy not in text else ''}", file=sys.stderr)
     return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 503: 4}.get(getattr(error, "status", 0), 1)
 

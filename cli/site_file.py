@@ -44,6 +44,8 @@ class Machine(Checked):
         for port in ports:
             if not INTERFACE.fullmatch(port):
                 raise ValueError(f"{port!r} is no interface")
+            if ports.count(port) > 1:
+                raise ValueError(f"{port} stands twice")
         return ports
 
 
@@ -95,7 +97,10 @@ def load(path: Path) -> tuple[Site, nx.Graph]:
                 where=str(path),
             )
     for kind in ("hosts", "switches"):
-        for name in getattr(site, kind):
+        at: dict[str, str] = {}
+        for name, machine in getattr(site, kind).items():
+            if (other := at.setdefault(machine.address, name)) != name:
+                raise SiteError(f"{other} and {name} have the address {machine.address}", what=name, where=str(path))
             if name not in graph or (graph.nodes[name]["kind"] == "host") != (kind == "hosts"):
                 raise SiteError(f"the topology has no {name} among its {kind}", what=name, where=str(path))
     return site, graph

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,6 +95,12 @@ const struct root *roots_of(const struct roots *r, const char *path, const char 
     fault_set(why, "outside", "%s: this host was given no folder for that (--source-root, --dest-root)", path);
   else if (best == NULL)
     fault_set(why, "outside", "%s lies in none of the allowed folders of this host", path);
+  struct stat st;
+  if (best != NULL && fstat(best->fd, &st) == 0 && st.st_nlink == 0) {
+    fault_set(why, "not_found", "folder %s was removed since this agent started: make it again, and restart the agent",
+              best->path);
+    return NULL;
+  }
   return best;
 }
 

@@ -58,7 +58,7 @@ static bool split(const char *dest, const char *rest, char folder[PATH_MAX], cha
   } else if (strlen(last) > 255)
     fault_set(why, "bad_request", "the file name of %s is longer than 255 bytes", dest);
   else
-    target_fault(why, EISDIR, dest);
+    fault_set(why, "is_directory", "%s names a folder; give the whole path of what is to be made", dest);
   return ok;
 }
 

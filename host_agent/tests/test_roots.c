@@ -64,6 +64,11 @@ static void what_opens(void)
   CHECK(root_open(&r.root[0], "dir/secret", O_RDONLY, 0) == -EXDEV);
   CHECK(root_open(&r.root[0], "absent", O_RDONLY, 0) == -ENOENT);
   roots_close(&r);
+  CHECK(mkdir(at("/gone"), 0755) == 0 && roots_add(&r, at("/gone"), &why));
+  CHECK(strcmp(code(&r, "x"), "x") == 0);
+  CHECK(rmdir(at("/gone")) == 0 && mkdir(at("/gone"), 0755) == 0); /* another folder of that name is not it */
+  CHECK(strcmp(code(&r, "x"), "not_found") == 0);
+  roots_close(&r);
   CHECK(roots_add(&r, "/", &why));
   fd = root_open(&r.root[0], at("/in/abs") + 1, O_RDONLY, 0); /* everything lies in "/" */
   CHECK(fd >= 0);

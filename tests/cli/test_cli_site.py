@@ -18,7 +18,7 @@ AGENT = Path(__file__).resolve().parents[2] / "build" / "datacast-agent"
 SITE = """topology: bcube:2,1
 controller: 192.0.2.1
 hosts:
-  "00": {address: 192.0.2.10, ports: [lo, lo]}
+  "00": {address: 192.0.2.10, ports: [lo, eth1]}
   "01": {address: 192.0.2.11, ports: [eth1, eth2]}
   "10": {address: 192.0.2.12, ports: [eth1, eth2]}
   "11": {address: 192.0.2.13, ports: [eth1, eth2]}
@@ -44,7 +44,7 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
         tar.extractall(root)
     assert modes["etc/datacast/tls/agent.key"] == 0o600
     config = root / "etc" / "datacast" / "agent.yaml"
-    assert yaml.safe_load(config.read_text())["port"] == ["0=lo", "1=lo"]
+    assert yaml.safe_load(config.read_text())["port"] == ["0=lo", "1=eth1"]
     assert "agent/00" in str(describe(root / "etc" / "datacast" / "tls" / "agent.pem"))
     # The agent reads its file to the end: what it lacks is a port that is Ethernet.
     agent = subprocess.run([str(AGENT), "--config", str(config)], capture_output=True, text=True, timeout=90)
@@ -63,8 +63,10 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
         ('"11":', '"12":', "hosts has no 11"),
         ("s0.0:", "s9.0:", "no s9.0 among its switches"),
         ("192.0.2.12", "nowhere", "hosts.10.address"),
-        ("[lo, lo]", "[lo]", "00 has 1 ports here and 2"),
-        ("[lo, lo]", "[lo, 'a b']", "hosts.00.ports"),
+        ("192.0.2.12", "192.0.2.11", "01 and 10 have the address 192.0.2.11"),
+        ("[lo, eth1]", "[lo]", "00 has 1 ports here and 2"),
+        ("[lo, eth1]", "[lo, 'a b']", "hosts.00.ports"),
+        ("[lo, eth1]", "[lo, lo]", "lo stands twice"),
         ("controller:", "mtu: 9\ncontroller:", "mtu"),
         ("bcube:2,1", "cube:2", "cube:2"),
         ("{address", "{{", "YAML"),

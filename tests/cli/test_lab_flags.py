@@ -46,7 +46,7 @@ def lab(*words: str) -> int:
 
 @pytest.mark.parametrize("given", [[], GIVEN], ids=["nothing", "everything"])
 def test_up_and_run_ask_for_the_same_lab(given: list[str], asked: list[tuple[LabOptions, str]]) -> None:
-    assert (lab("up", *given), lab("run", "--size", "1M", *given)) == (3, 3)
+    assert (lab("up", *given), lab("run", "--size", "1M", *given)) == (2, 3)
     up, run = asked
     assert up == run
 
@@ -66,7 +66,7 @@ SITES = Path(__file__).parents[2] / "examples" / "sites.yaml"
 
 
 def test_a_file_of_sites_is_a_lab_of_sites(asked: list[tuple[LabOptions, str]]) -> None:
-    assert lab("up", "--sites", str(SITES), "--link", "25mbit") == 3
+    assert lab("up", "--sites", str(SITES), "--link", "25mbit") == 2
     assert (asked[0][0].topology, asked[0][0].rate_bps) == (str(SITES), 25e6)
 
 
@@ -88,11 +88,23 @@ def test_what_says_nothing_of_sites_is_refused(other: list[str], asked: list[tup
 
 
 @pytest.mark.parametrize("command", ["up", "run"])
-def test_what_is_wrong_is_named(command: str, asked: list[tuple[LabOptions, str]]) -> None:
-    done = CliRunner().invoke(build(["lab"]), ["lab", command, "--mtu", "17"])
-    assert done.exit_code == 2 and "--mtu" in done.output
-    done = CliRunner().invoke(build(["lab"]), ["lab", command, "--link", "fast"])
-    assert done.exit_code in (2, 3) and "fast" in done.output
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--mtu", "17"], "--mtu"),
+        (["--link", "fast"], "'fast' is no rate"),
+        (["--topology", "ring"], "'ring' is no topology"),
+        (["--dataplane", "smoke"], "no data plane 'smoke'"),
+    ],
+)
+def test_a_wrong_option_is_named_and_exits_with_2(command: str, words: list[str], told: str) -> None:
+    done = CliRunner().invoke(build(["lab"]), ["lab", command, *words])
+    assert (done.exit_code, told in done.output) == (2, True), done.output
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(asked: list[tuple[LabOptions, str]]) -> None:
+    done = CliRunner().invoke(build(["lab"]), ["lab", "run", "--json", "/nowhere/report.json"])
+    assert done.exit_code == 2 and "/nowhere/report.json: No such file or directory" in done.output
     assert not asked
 
 
