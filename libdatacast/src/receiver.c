@@ -4,32 +4,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Every interest that is out has a slot. Slots are found by sequence number through a hash whose heads lie side by side
- * for neighbouring numbers, and stand in one of three lists, each in the order of sending:
- *   FRESH    sent once: later data that arrives counts against the first ones (loss by gap)
- *   RETRIED  sent again: only the timer counts from now on
- *   LOST     to be sent again at the next poll */
-enum list { FRESH, RETRIED, LOST, LISTS };
-enum { SLOTS = DC_CREDITS_MAX, HEADS = 2 * SLOTS, RANGES = 64, NONE = 0xffff };
+#include "receiver_out.h"
+#include "receiver_timer.h"
+
+enum { RANGES = 64 };
 /* After so many packets without a gap, a timeout or a pause one more number is asked for at once. */
 enum { CALM = 256 };
-
-struct slot {
-  dc_time sent;
-  uint64_t order; /* of the first sending */
-  uint32_t seq;
-  uint32_t later;  /* packets that arrived though they were asked for later */
-  uint32_t before; /* microseconds from the first sending to the last one */
-  uint16_t chain;  /* next in the hash, or next free slot */
-  uint16_t prev, next;
-  uint8_t list;
-  bool retried, nocache;
-};
-
-struct chain_list {
-  uint16_t head, tail;
-  uint32_t n;
-};
 
 struct range {
   uint32_t seq, end;
@@ -38,20 +18,15 @@ struct range {
 struct dc_receiver { /* what each packet touches stands in front */
   dc_pieces *pieces;
   dc_time now;
-  uint64_t order;
   uint32_t next; /* next number to ask for */
   uint32_t low;  /* no number below it is out, refetches aside */
   uint32_t ranges;
-  uint16_t free, touched; /* slots given back; slots that were ever in use */
-  struct chain_list list[LISTS];
   bool left;
-  bool measured; /* srtt is valid */
   /* Of a number asked for again at a timeout: no question is open; no data has come since; none but of what was asked for
    * again. */
   enum { SETTLED, PROBED, ANSWERED } probe;
-  dc_time srtt, rttvar, rto;
-  dc_time late;     /* from the first question to the answer, of what was answered last */
-  dc_time doubled;  /* the RTO, last */
+  struct receiver_timer timer;
+  dc_time doubled;  /* the timer, last */
   dc_time expired;  /* a number that was asked for once, last */
   dc_time answered; /* since when `probe` is ANSWERED */
   dc_time came;     /* what was asked for, last */
@@ -62,8 +37,7 @@ struct dc_receiver { /* what each packet touches stands in front */
 
   struct dc_extents extents;
   struct range refetch[RANGES];
-  uint16_t head[HEADS];
-  struct slot slot[SLOTS];
+  struct receiver_out out;
 };
 
 void dc_receiver_cfg_default(struct dc_receiver_cfg *cfg)
@@ -77,7 +51,7 @@ size_t dc_receiver_size(void) { return sizeof(struct dc_receiver); }
 dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receiver_cfg *cfg, dc_pieces *pieces)
 {
   dc_receiver *r = memory;
-  memset(r, 0, offsetof(struct dc_receiver, slot)); /* slots are touched when they are needed first */
+  memset(r, 0, offsetof(struct dc_receiver, out));
   r->cfg = *cfg;
   if (r->cfg.credits == 0)
     r->cfg.credits = 1;
@@ -93,96 +67,24 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
     r->cfg.reorder = 1;
   r->pieces = pieces;
   r->now = now;
-  r->rto = cfg->rto_init;
+  r->timer = (struct receiver_timer){.min = cfg->rto_min, .max = cfg->rto_max, .first = cfg->rto_init};
+  timer_restart(&r->timer);
   r->w = r->cfg.credits;
-  for (unsigned i = 0; i < LISTS; i++)
-    r->list[i] = (struct chain_list){NONE, NONE, 0};
-  memset(r->head, 0xff, sizeof r->head);
-  r->free = NONE;
+  out_init(&r->out);
   return r;
-}
-
-/* ---- slots ---- */
-
-static uint32_t out(const dc_receiver *r) { return r->list[FRESH].n + r->list[RETRIED].n + r->list[LOST].n; }
-
-static uint16_t find(const dc_receiver *r, uint32_t seq)
-{
-  uint16_t i = r->head[seq % HEADS];
-  while (i != NONE && r->slot[i].seq != seq)
-    i = r->slot[i].chain;
-  return i;
-}
-
-static void leave(dc_receiver *r, uint16_t i)
-{
-  struct slot *s = &r->slot[i];
-  struct chain_list *l = &r->list[s->list];
-  *(s->prev == NONE ? &l->head : &r->slot[s->prev].next) = s->next;
-  *(s->next == NONE ? &l->tail : &r->slot[s->next].prev) = s->prev;
-  l->n--;
-}
-
-static void join(dc_receiver *r, uint16_t i, enum list to)
-{
-  struct slot *s = &r->slot[i];
-  struct chain_list *l = &r->list[to];
-  s->list = (uint8_t)to;
-  s->prev = l->tail;
-  s->next = NONE;
-  *(l->tail == NONE ? &l->head : &r->slot[l->tail].next) = i;
-  l->tail = i;
-  l->n++;
-}
-
-static void move(dc_receiver *r, uint16_t i, enum list to)
-{
-  leave(r, i);
-  join(r, i, to);
-}
-
-/* The caller has made sure that a slot is free: fewer than `credits` are out. */
-static uint16_t take(dc_receiver *r, uint32_t seq)
-{
-  uint16_t i = r->free;
-  if (i == NONE)
-    i = r->touched++;
-  else
-    r->free = r->slot[i].chain;
-  r->slot[i] = (struct slot){.sent = r->now, .order = r->order++, .seq = seq, .chain = r->head[seq % HEADS]};
-  r->head[seq % HEADS] = i;
-  join(r, i, FRESH);
-  return i;
-}
-
-static void release(dc_receiver *r, uint16_t i)
-{
-  leave(r, i);
-  uint16_t *at = &r->head[r->slot[i].seq % HEADS];
-  while (*at != i)
-    at = &r->slot[*at].chain;
-  *at = r->slot[i].chain;
-  r->slot[i].chain = r->free;
-  r->free = i;
 }
 
 void dc_receiver_prefetch(const dc_receiver *r, uint32_t seq, unsigned step)
 {
+  out_prefetch(&r->out, seq, step);
   if (step == 0) {
     for (size_t at = 0; at < offsetof(struct dc_receiver, extents.e) + sizeof r->extents.e[0]; at += 64)
       __builtin_prefetch((const char *)r + at, 1);
     return;
   }
-  __builtin_prefetch(&r->head[seq % HEADS], 1);
   uint64_t piece;
   if (dc_extents_piece(&r->extents, seq, &piece))
     dc_pieces_prefetch(r->pieces, piece);
-  if (r->free != NONE)
-    __builtin_prefetch(&r->slot[r->free], 1);
-  if (r->list[FRESH].head != NONE)
-    __builtin_prefetch(&r->slot[r->list[FRESH].head], 1);
-  if (r->list[FRESH].tail != NONE)
-    __builtin_prefetch(&r->slot[r->list[FRESH].tail], 1);
 }
 
 /* ---- assignments ---- */
@@ -195,7 +97,7 @@ int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e)
     dc_extents_forget(&r->extents, r->low < r->next ? r->low : r->next, r->pieces);
   bool first = r->extents.n == 0;
   int rc = dc_extents_append(&r->extents, e);
-  if (rc == 0 && first && out(r) == 0)
+  if (rc == 0 && first && out_count(&r->out) == 0)
     r->next = r->low = e->seq;
   return rc;
 }
@@ -204,10 +106,10 @@ void dc_receiver_cut(dc_receiver *r, uint32_t seq)
 {
   dc_extents_cut(&r->extents, seq);
   for (unsigned l = 0; l < LISTS; l++)
-    for (uint16_t i = r->list[l].head, next; i != NONE; i = next) {
-      next = r->slot[i].next;
-      if (r->slot[i].seq >= seq)
-        release(r, i);
+    for (uint16_t i = r->out.list[l].head, next; i != NONE; i = next) {
+      next = r->out.slot[i].next;
+      if (r->out.slot[i].seq >= seq)
+        out_release(&r->out, i);
     }
   if (r->next > seq)
     r->next = seq;
@@ -233,12 +135,10 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
 {
   r->now = now;
   for (unsigned l = FRESH; l <= RETRIED; l++)
-    while (r->list[l].head != NONE)
-      move(r, r->list[l].head, LOST);
-  r->measured = false; /* the path may be another one */
-  r->late = 0;
+    while (r->out.list[l].head != NONE)
+      out_move(&r->out, r->out.list[l].head, LOST);
+  timer_restart(&r->timer);
   r->probe = SETTLED;
-  r->rto = r->cfg.rto_init;
 }
 
 uint32_t dc_receiver_refetch(dc_receiver *r, uint64_t first_piece, uint32_t count)
@@ -279,51 +179,24 @@ bool dc_receiver_carries(const dc_receiver *r, uint64_t piece)
   return false;
 }
 
-/* ---- time: RFC 6298 ---- */
-
-/* A path may take longer for what is asked for than rto_max: a timer that ended before would ask for every packet twice, and
- * by Karn's rule never learn better. So an answer to what was asked for again tells how long a timer may have to be, though
- * not how long the path is. */
-static dc_time longest(const dc_receiver *r)
-{
-  dc_time seen = r->measured && r->srtt > r->late ? r->srtt : r->late;
-  return 2 * seen > r->cfg.rto_max ? 2 * seen : r->cfg.rto_max;
-}
-
-static void sample(dc_receiver *r, dc_time rtt)
-{
-  if (!r->measured) {
-    r->srtt = rtt;
-    r->rttvar = rtt / 2;
-    r->measured = true;
-  } else {
-    dc_time err = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
-    /* Every packet is a sample, many per round trip: the variance falls slower for it (RFC 7323, appendix G). */
-    r->rttvar = err > r->rttvar ? (3 * r->rttvar + err) / 4 : (63 * r->rttvar + err) / 64;
-    r->srtt = (7 * r->srtt + rtt) / 8;
-  }
-  /* Over a path that is nearly idle the variance goes to nothing, and then anything would be late. */
-  dc_time rto = r->srtt + (4 * r->rttvar > r->srtt / 2 ? 4 * r->rttvar : r->srtt / 2);
-  dc_time most = longest(r);
-  r->rto = rto < r->cfg.rto_min ? r->cfg.rto_min : rto > most ? most : rto;
-}
+/* ---- time ---- */
 
 /* What gaps do not show is lost at the end of all that is out, or with all of it; or it is late, for a source that many wait for
  * may from now on have a tenth of its rate. So a timeout asks for one number again that was asked for once. When that one comes
  * and of the others none for a while, they are lost (F-RTO, RFC 5682, decides so, too). */
 static bool all_lost(const dc_receiver *r)
 {
-  return r->probe == ANSWERED && r->slot[r->list[FRESH].head].sent < r->expired;
+  return r->probe == ANSWERED && r->out.slot[r->out.list[FRESH].head].sent < r->expired;
 }
 
-static dc_time deadline(const dc_receiver *r, enum list l)
+static dc_time deadline(const dc_receiver *r, enum out_list l)
 {
-  if (r->list[l].head == NONE)
+  if (r->out.list[l].head == NONE)
     return DC_NEVER;
   if (l == FRESH && all_lost(r))
-    return r->answered + (r->measured ? r->srtt : r->rto / 2);
-  dc_time at = r->slot[r->list[l].head].sent;
-  return (l == FRESH && at < r->expired && !r->left ? r->expired : at) + r->rto;
+    return r->answered + (r->timer.measured ? r->timer.srtt : r->timer.rto / 2);
+  dc_time at = r->out.slot[r->out.list[l].head].sent;
+  return (l == FRESH && at < r->expired && !r->left ? r->expired : at) + r->timer.rto;
 }
 
 static dc_time next_timeout(const dc_receiver *r)
@@ -332,11 +205,11 @@ static dc_time next_timeout(const dc_receiver *r)
   return a < b ? a : b;
 }
 
-static bool give_up(dc_receiver *r, enum list l)
+static bool give_up(dc_receiver *r, enum out_list l)
 {
-  struct slot *s = &r->slot[r->list[l].head];
+  struct out_slot *s = &r->out.slot[r->out.list[l].head];
   r->count.by_timeout++;
-  move(r, r->list[l].head, LOST);
+  out_move(&r->out, r->out.list[l].head, LOST);
   return s->sent >= r->doubled; /* what was sent before the last doubling says nothing new */
 }
 
@@ -359,8 +232,7 @@ static void expire(dc_receiver *r)
   if (!again)
     return;
   r->doubled = r->now;
-  dc_time most = longest(r);
-  r->rto = 2 * r->rto < most ? 2 * r->rto : most; /* until the next clean sample */
+  timer_back_off(&r->timer);
 }
 
 /* ---- data ---- */
@@ -383,12 +255,12 @@ static void follow_path(dc_receiver *r, uint8_t flags)
 /* Something asked for at `order` has arrived: those asked for before it have been overtaken once more. */
 static void overtake(dc_receiver *r, uint64_t order)
 {
-  for (uint16_t i = r->list[FRESH].head, next; i != NONE && r->slot[i].order < order; i = next) {
-    next = r->slot[i].next;
-    if (++r->slot[i].later >= r->cfg.reorder) {
+  for (uint16_t i = r->out.list[FRESH].head, next; i != NONE && r->out.slot[i].order < order; i = next) {
+    next = r->out.slot[i].next;
+    if (++r->out.slot[i].later >= r->cfg.reorder) {
       r->count.by_gap++;
       r->calm = 0;
-      move(r, i, LOST);
+      out_move(&r->out, i, LOST);
     }
   }
 }
@@ -400,7 +272,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     r->count.unknown++;
     return DC_RX_UNKNOWN;
   }
-  uint16_t i = find(r, h->seq);
+  uint16_t i = out_find(&r->out, h->seq);
   if (i == NONE && !dc_pieces_has(r->pieces, *piece)) {
     r->count.unasked++;
     return DC_RX_UNASKED;
@@ -409,27 +281,26 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
     /* Damaged on the way, and a cache may hold it so: the next interest for it goes past the caches. */
     r->count.bad_length++;
     if (i != NONE) {
-      r->slot[i].nocache = true;
-      move(r, i, LOST);
+      r->out.slot[i].nocache = true;
+      out_move(&r->out, i, LOST);
     }
     return DC_RX_LENGTH;
   }
   r->count.data++;
   if (i != NONE) {
-    if (!r->slot[i].retried)
+    const struct out_slot *s = &r->out.slot[i];
+    if (!s->retried)
       r->probe = SETTLED;
     else if (r->probe == PROBED) {
       r->probe = ANSWERED;
       r->answered = now;
     }
-    r->late = now - r->slot[i].sent + r->slot[i].before * DC_US;
-    if (!r->slot[i].retried) /* Karn: only what was asked for once */
-      sample(r, r->late);
-    r->calm = now - r->came > r->srtt ? 0 : r->calm + 1;
+    timer_answered(&r->timer, now - s->sent + s->before * DC_US, !s->retried);
+    r->calm = now - r->came > r->timer.srtt ? 0 : r->calm + 1;
     r->came = now;
     follow_path(r, h->flags);
-    overtake(r, r->slot[i].order);
-    release(r, i);
+    overtake(r, s->order);
+    out_release(&r->out, i);
   }
   if (dc_pieces_add(r->pieces, *piece))
     return DC_RX_NEW;
@@ -451,9 +322,9 @@ static bool ready(dc_receiver *r)
   uint32_t end = dc_extents_end(&r->extents);
   while (r->next < end && held(r, r->next))
     r->next = dc_extents_next(&r->extents, r->next + 1);
-  if (out(r) == 0)
+  if (out_count(&r->out) == 0)
     r->low = r->next;
-  while (r->low < r->next && find(r, r->low) == NONE)
+  while (r->low < r->next && out_find(&r->out, r->low) == NONE)
     r->low = dc_extents_next(&r->extents, r->low + 1);
   if (r->low > r->next)
     r->low = r->next;
@@ -468,7 +339,7 @@ static bool whole(const dc_receiver *r)
   uint32_t n = 1 + r->calm / CALM;
   n = n < r->cfg.batch ? n : r->cfg.batch;
   uint32_t rest = n - r->next % n, left = dc_extents_end(&r->extents) - r->next;
-  return out(r) + (rest < left ? rest : left) <= r->w;
+  return out_count(&r->out) + (rest < left ? rest : left) <= r->w;
 }
 
 /* The next number to fetch again past the caches, or false. */
@@ -477,7 +348,7 @@ static bool again(dc_receiver *r, uint32_t *seq)
   while (r->ranges > 0) {
     struct range *g = &r->refetch[r->ranges - 1];
     for (; g->seq < g->end; g->seq++)
-      if (!held(r, g->seq) && find(r, g->seq) == NONE) {
+      if (!held(r, g->seq) && out_find(&r->out, g->seq) == NONE) {
         *seq = g->seq++;
         return true;
       }
@@ -505,30 +376,30 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
   unsigned n = 0;
   r->now = now;
   expire(r);
-  while (n < cap && r->list[LOST].head != NONE) {
-    uint16_t i = r->list[LOST].head;
-    struct slot *s = &r->slot[i];
+  while (n < cap && r->out.list[LOST].head != NONE) {
+    uint16_t i = r->out.list[LOST].head;
+    struct out_slot *s = &r->out.slot[i];
     if (held(r, s->seq) || (r->left && !s->nocache)) { /* came over another tree meanwhile, or will */
-      release(r, i);
+      out_release(&r->out, i);
       continue;
     }
     uint64_t before = s->before + (now - s->sent) / DC_US;
     s->before = before < UINT32_MAX ? (uint32_t)before : UINT32_MAX;
     s->sent = now;
     s->retried = true;
-    move(r, i, RETRIED);
+    out_move(&r->out, i, RETRIED);
     r->count.retransmitted++;
     r->count.interests++;
     n = put(to, n, s->seq, true, s->nocache);
   }
   uint32_t seq;
-  while (n < cap && out(r) < r->w && again(r, &seq)) {
-    r->slot[take(r, seq)].nocache = true;
+  while (n < cap && out_count(&r->out) < r->w && again(r, &seq)) {
+    r->out.slot[out_take(&r->out, now, seq)].nocache = true;
     r->count.interests++;
     n = put(to, n, seq, false, true);
   }
   while (n < cap && ready(r) && whole(r)) {
-    take(r, r->next);
+    out_take(&r->out, now, r->next);
     r->count.interests++;
     n = put(to, n, r->next++, false, false);
   }
@@ -540,14 +411,14 @@ unsigned dc_receiver_poll(dc_receiver *r, dc_time now, struct dc_interest *to, u
 dc_time dc_receiver_next_wake(const dc_receiver *r)
 {
   bool more = r->next < dc_extents_end(&r->extents) && r->next - r->low < DC_RECEIVER_REACH && whole(r);
-  if (r->list[LOST].n > 0 || more || (out(r) < r->w && r->ranges > 0))
+  if (r->out.list[LOST].n > 0 || more || (out_count(&r->out) < r->w && r->ranges > 0))
     return r->now;
   return next_timeout(r);
 }
 
 bool dc_receiver_idle(const dc_receiver *r)
 {
-  if (out(r) > 0 || r->ranges > 0)
+  if (out_count(&r->out) > 0 || r->ranges > 0)
     return false;
   uint32_t end = dc_extents_end(&r->extents);
   for (uint32_t seq = r->next; seq < end; seq = dc_extents_next(&r->extents, seq + 1))
@@ -559,10 +430,10 @@ bool dc_receiver_idle(const dc_receiver *r)
 void dc_receiver_counters(const dc_receiver *r, struct dc_receiver_counters *to)
 {
   *to = r->count;
-  to->outstanding = out(r);
-  to->credits = r->w > out(r) ? r->w : out(r); /* after a cut more may be out for a while */
-  to->srtt = r->srtt;
-  to->rto = r->rto;
+  to->outstanding = out_count(&r->out);
+  to->credits = r->w > out_count(&r->out) ? r->w : out_count(&r->out); /* after a cut more may be out for a while */
+  to->srtt = r->timer.srtt;
+  to->rto = r->timer.rto;
   to->next_seq = r->next;
   to->low_seq = r->low < r->next ? r->low : r->next;
 }

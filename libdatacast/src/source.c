@@ -2,63 +2,19 @@
 
 #include <string.h>
 
+#include "bucket.h"
 #include "early.h"
-#include "far.h"
 #include "patience.h"
 #include "runs.h"
-
-/* Two queues wait for tokens. HOLES, the numbers below what was sent already, go first: their first interests were lost
- * on the way, and receivers that have all around them wait for them. */
-enum { HOLES, AHEAD, QUEUES };
-
-/* Of what is asked for again so many are looked at; so many may be answered at once after a pause. */
-enum { LOOK = 256, ANSWERS = 8 };
-
-/* What is asked for at once is believed to be so for so many interests. */
-enum { BATCHES = 64 };
-
-/* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest. */
-#define STILL (150 * DC_MS)
-
-/* A number that waits is found through a hash, which names its place in the queues, plus one. */
-enum { PLACES = QUEUES * DC_SOURCE_QUEUE_MAX, HEADS = PLACES, NONE = 0 };
-_Static_assert((HEADS & (HEADS - 1)) == 0 && PLACES <= UINT16_MAX, "a place is a head's 16 bits");
-
-struct waiting {
-  uint32_t seq;
-  uint16_t chain;    /* next in the hash */
-  uint16_t children; /* who asked: bits over s->child */
-  uint16_t served;   /* who was sent it while others wait: they ask for a duplicate next time */
-};
-
-struct queue {
-  uint32_t head, n;
-  struct waiting w[DC_SOURCE_QUEUE_MAX];
-};
-
-struct again { /* an interest for what was sent already */
-  uint32_t seq;
-  uint16_t child;
-  bool lost; /* a queue was full: the answer is paced, or the queue would be full again */
-};
-
-struct child {
-  struct dc_segment ret;
-  uint32_t pending; /* entries in the queues that point here */
-  uint64_t used;
-  dc_time heard;
-  bool far;   /* the last of its interests was for numbers far ahead, and is not believed */
-  bool known; /* heard of twice, or from the first number on: one damaged interest makes a child that there is not */
-  uint32_t end, low; /* one past the furthest number that was asked for there, and by all who ask there */
-  uint32_t depth;    /* packets that the caches on its way hold */
-};
+#include "source_answers.h"
+#include "source_children.h"
+#include "source_queue.h"
 
 struct dc_source {
   struct dc_source_cfg cfg;
   dc_time now; /* up to here tokens and ticks are accounted for */
-  /* Tokens in bits times 10^9 (rate times nanoseconds), so that nothing is ever rounded. */
-  int64_t tokens, cost, depth;
-  uint64_t rate, limit; /* limit: 0 for none */
+  struct bucket bucket;
+  uint64_t limit; /* bit/s, 0 for none */
   dc_time tick;
   struct patience patience;
 
@@ -69,37 +25,25 @@ struct dc_source {
   /* How many numbers were accepted and sent so far. Rules of rate control think in these: a number far ahead of the others
    * is one more, whatever its value. */
   uint32_t accepted, sent_n;
-  bool dry;             /* all that there is has been asked for and sent, and no interest has come since */
-  uint32_t more, since; /* numbers beside the first that are asked for at once now; interests since then */
-
-  uint32_t queued; /* waiting for tokens, in both queues */
-  uint32_t dup_head, dups;
-  dc_time repair, answer; /* the next answer to a loss, and to who fell out of the caches */
-  unsigned children;
-  uint64_t uses;
+  bool dry; /* all that there is has been asked for and sent, and no interest has come since */
   struct dc_source_counters count;
 
   uint64_t cc[DC_CC_STATE / 8];
-  struct child child[DC_SOURCE_CHILDREN_MAX];
-  struct queue queue[QUEUES];
-  struct again dup[DC_SOURCE_QUEUE_MAX];
-  uint16_t head[HEADS];
+  struct source_children children;
+  struct source_queue queue;
+  struct source_answers answers;
 };
-
-#define UNIT INT64_C(1000000000)
-/* Up to this rate, a step of up to STEP ns needs no check for overflow. */
-#define RATE_LIMIT ((uint64_t)1 << 42)
-#define STEP ((dc_time)1 << 20)
 
 size_t dc_source_size(void) { return sizeof(struct dc_source); }
 
 static void retime(dc_source *s)
 {
-  s->rate = patience_rate(&s->patience, s->now, s->cfg.cc->rate(s->cc), s->cfg.params.packet_bytes);
-  if (s->rate > RATE_LIMIT)
-    s->rate = RATE_LIMIT;
-  if (s->limit != 0 && s->rate > s->limit)
-    s->rate = s->limit;
+  uint64_t rate = patience_rate(&s->patience, s->now, s->cfg.cc->rate(s->cc), s->cfg.params.packet_bytes);
+  if (rate > BUCKET_RATE_MAX)
+    rate = BUCKET_RATE_MAX;
+  if (s->limit != 0 && rate > s->limit)
+    rate = s->limit;
+  s->bucket.rate = rate;
   s->tick = s->cfg.cc->next_tick(s->cc);
 }
 
@@ -113,33 +57,21 @@ dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg 
     s->cfg.params.packet_bytes = 1;
   if (s->cfg.params.interval == 0)
     s->cfg.params.interval = DC_US;
-  if (s->cfg.params.rate_max > RATE_LIMIT)
-    s->cfg.params.rate_max = RATE_LIMIT;
-  if (s->cfg.burst_packets == 0)
-    s->cfg.burst_packets = 1;
-  if (s->cfg.burst_packets > 4096)
-    s->cfg.burst_packets = 4096; /* 4096 * 64 KiB * 8 * 10^9 < 2^62 */
-  s->cost = (int64_t)s->cfg.params.packet_bytes * 8 * UNIT;
-  s->depth = s->cost * s->cfg.burst_packets;
-  s->tokens = s->cost;
+  if (s->cfg.params.rate_max > BUCKET_RATE_MAX)
+    s->cfg.params.rate_max = BUCKET_RATE_MAX;
+  bucket_init(&s->bucket, s->cfg.params.packet_bytes, s->cfg.burst_packets);
   s->patience = (struct patience){.most = cfg->patience, .since = now};
   cfg->cc->init(s->cc, now, &s->cfg.params);
   retime(s);
   return s;
 }
 
-/* ---- the bucket ---- */
+/* ---- time ---- */
 
 static void fill(dc_source *s, dc_time to)
 {
-  dc_time dt = to - s->now;
+  bucket_fill(&s->bucket, to - s->now);
   s->now = to;
-  if (dt > STEP && s->rate > 0 && dt > (uint64_t)(s->depth - s->tokens) / s->rate)
-    s->tokens = s->depth;
-  else
-    s->tokens += (int64_t)(s->rate * dt);
-  if (s->tokens > s->depth)
-    s->tokens = s->depth;
 }
 
 /* Bring bucket and rule up to `now`. After a long silence the rule catches up in one call. */
@@ -163,28 +95,14 @@ void dc_source_limit(dc_source *s, dc_time now, uint64_t bps)
   retime(s);
 }
 
-/* ---- who asks ---- */
-
-/* Index of the return segment, or -1 when the table is full of segments in use. */
-static int child_of(dc_source *s, const struct dc_segment *ret)
+/* The time that a packet takes of the part of the source's link that this tree has. */
+static dc_time packet_time(const dc_source *s)
 {
-  int oldest = -1;
-  for (unsigned i = 0; i < s->children; i++) {
-    if (dc_segment_equal(&s->child[i].ret, ret)) {
-      s->child[i].used = ++s->uses;
-      return (int)i;
-    }
-    if (s->child[i].pending == 0 && (oldest < 0 || s->child[i].used < s->child[oldest].used))
-      oldest = (int)i;
-  }
-  if (s->children < DC_SOURCE_CHILDREN_MAX)
-    oldest = (int)s->children++;
-  if (oldest >= 0)
-    s->child[oldest] = (struct child){.ret = *ret, .used = ++s->uses};
-  return oldest;
+  uint64_t most = s->limit != 0 && s->limit < s->cfg.params.rate_max ? s->limit : s->cfg.params.rate_max;
+  return (dc_time)s->cfg.params.packet_bytes * 8 * DC_SEC / (most + 1);
 }
 
-/* ---- what there is, and what waits ---- */
+/* ---- what there is ---- */
 
 void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count)
 {
@@ -196,18 +114,7 @@ void dc_source_assign(dc_source *s, uint32_t seq, uint32_t count)
 
 void dc_source_cut(dc_source *s, uint32_t seq) { dc_runs_cut(&s->given, seq); }
 
-static struct waiting *at_place(dc_source *s, uint16_t place)
-{
-  return &s->queue[(place - 1u) / DC_SOURCE_QUEUE_MAX].w[(place - 1u) % DC_SOURCE_QUEUE_MAX];
-}
-
-static struct waiting *find(dc_source *s, uint32_t seq)
-{
-  for (uint16_t p = s->head[seq % HEADS]; p != NONE; p = at_place(s, p)->chain)
-    if (at_place(s, p)->seq == seq)
-      return at_place(s, p);
-  return NULL;
-}
+/* ---- interests ---- */
 
 static void refuse(dc_source *s, enum dc_drop why) { s->count.drop[why]++; }
 
@@ -231,56 +138,19 @@ static uint32_t given(const dc_source *s, uint32_t from, uint32_t to)
 }
 
 /* How many of the numbers asked for the slowest has not asked for yet, and how many packets the least cache holds. A number
- * that a damaged interest asked for, far ahead of the others, is one. Who is silent for long and waits for nothing is done. */
+ * that a damaged interest asked for, far ahead of the others, is one. */
 static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
 {
-  uint32_t low = s->end;
-  for (unsigned i = 0; i < s->children; i++) {
-    const struct child *c = &s->child[i];
-    if (!c->known || c->low == UINT32_MAX || (c->pending == 0 && now - c->heard > STILL))
-      continue;
-    low = c->low < low ? c->low : low;
-    e->depth = c->depth < e->depth ? c->depth : e->depth;
-  }
+  uint32_t low = source_children_low(&s->children, now, s->end, &e->depth);
   if (low == s->end)
     return;
   e->lag = dc_runs_above(&s->sent, low - 1);
   for (unsigned i = 0; i < QUEUES; i++) {
-    const struct queue *q = &s->queue[i];
-    uint32_t seq = q->w[q->head].seq, below = q->n > 0 && seq < low ? given(s, seq, low) : 0;
-    e->lag += below < q->n ? q->n - below : 0;
+    const struct fifo *f = &s->queue.fifo[i];
+    uint32_t seq = f->w[f->head].seq, below = f->n > 0 && seq < low ? given(s, seq, low) : 0;
+    e->lag += below < f->n ? f->n - below : 0;
   }
-  e->lag -= s->more < e->lag ? s->more : e->lag;
-}
-
-/* Who asks for several numbers at once is ahead of those in step by as many, and they of it in turn: that is no distance. It
- * falls by one at a time, or what the slowest has asked for would seem to be less than before. */
-static void count_batches(dc_source *s, const struct dc_header *h)
-{
-  if ((h->flags & DC_FLAG_RETX) != 0)
-    return;
-  if (h->more >= s->more && h->more < s->cfg.batch) {
-    s->more = h->more;
-    s->since = 0;
-  } else if (++s->since >= BATCHES) {
-    s->more -= s->more > 0;
-    s->since = 0;
-  }
-}
-
-static void heard(const dc_source *s, struct child *c, dc_time now, const struct dc_header *h)
-{
-  uint32_t end = h->seq + h->more + 1, behind = dc_lag_packets(h->lag);
-  c->known |= c->heard != 0 || h->seq == 0;
-  c->heard = now;
-  c->depth = depth(s, h);
-  if (end < c->end)
-    return;
-  c->far = c->low != UINT32_MAX && !c->far && dc_far(c->end, h->seq);
-  if (c->far)
-    return;
-  c->end = end;
-  c->low = (h->flags & DC_FLAG_LAST) != 0 ? UINT32_MAX : end > behind ? end - behind : 1;
+  e->lag -= s->children.more < e->lag ? s->children.more : e->lag;
 }
 
 /* A rule is told where among the others a number stands, not its value. */
@@ -302,17 +172,6 @@ static void tell(dc_source *s, dc_time now, const struct dc_header *h, uint32_t 
   retime(s);
 }
 
-static struct again *dup_at(dc_source *s, uint32_t i) { return &s->dup[(s->dup_head + i) % DC_SOURCE_QUEUE_MAX]; }
-
-/* Who asks a third time while the second answer waits for its turn gets one. */
-static bool dup_waits(dc_source *s, uint32_t seq, unsigned child)
-{
-  for (uint32_t i = 0; i < s->dups && i < LOOK; i++)
-    if (dup_at(s, i)->seq == seq && dup_at(s, i)->child == child)
-      return true;
-  return false;
-}
-
 /* One number that an interest of this child asks for. */
 static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t seq, unsigned child)
 {
@@ -323,16 +182,14 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
   }
   if (seq >= s->end)
     s->end = seq + 1;
-  struct waiting *w = find(s, seq);
+  struct waiting *w = source_queue_find(&s->queue, seq);
   if (w != NULL ? w->served >> child & 1 : dc_runs_has(&s->sent, seq)) {
     s->count.duplicates++;
-    if (s->dups == DC_SOURCE_QUEUE_MAX) {
+    if (s->answers.n == DC_SOURCE_QUEUE_MAX) {
       refuse(s, DC_DROP_QUEUE);
-    } else if (!dup_waits(s, seq, child)) {
-      if (s->dups == 0 && s->repair < now)
-        s->repair = now; /* what is made up for is a wait, no rest */
-      *dup_at(s, s->dups++) = (struct again){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0};
-      s->child[child].pending++;
+    } else if (!source_answers_wait(&s->answers, seq, child)) {
+      source_answers_put(&s->answers, now, (struct answer){seq, (uint16_t)child, (h->flags & DC_FLAG_RETX) != 0});
+      s->children.child[child].pending++;
     }
     if (h->flags & DC_FLAG_NOCACHE)
       s->count.refetches++; /* corruption says nothing about congestion */
@@ -342,23 +199,14 @@ static void asked(dc_source *s, dc_time now, const struct dc_header *h, uint32_t
     s->count.merged++;
     if (!(w->children >> child & 1)) {
       w->children |= (uint16_t)(1u << child);
-      s->child[child].pending++;
+      s->children.child[child].pending++;
     }
     tell(s, now, h, seq, false);
+  } else if (!source_queue_add(&s->queue, seq < s->next_seq ? HOLES : AHEAD, seq, child)) {
+    refuse(s, DC_DROP_QUEUE);
   } else {
-    if (s->queued == DC_SOURCE_QUEUE_MAX) { /* bounds each of the two */
-      refuse(s, DC_DROP_QUEUE);
-      return;
-    }
-    uint32_t which = seq < s->next_seq ? HOLES : AHEAD;
-    struct queue *q = &s->queue[which];
-    uint32_t at = (q->head + q->n++) % DC_SOURCE_QUEUE_MAX;
-    uint16_t *head = &s->head[seq % HEADS];
-    s->queued++;
     s->accepted++;
-    q->w[at] = (struct waiting){.seq = seq, .chain = *head, .children = (uint16_t)(1u << child)};
-    *head = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + at + 1);
-    s->child[child].pending++;
+    s->children.child[child].pending++;
     tell(s, now, h, seq, false);
   }
 }
@@ -388,14 +236,14 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     if (count == 0)
       return; /* before it takes a child's place */
   }
-  int child = child_of(s, ret);
+  int child = source_children_of(&s->children, ret);
   if (child < 0) {
     s->count.interests += count;
     s->count.drop[DC_DROP_CHILDREN] += count;
     return;
   }
-  heard(s, &s->child[child], now, h);
-  count_batches(s, h);
+  source_child_heard(&s->children.child[child], now, h, depth(s, h));
+  source_children_batch(&s->children, h, s->cfg.batch);
   for (uint32_t i = 0; i < count; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
 }
@@ -409,115 +257,41 @@ static void hear_early(dc_source *s, dc_time now)
     dc_source_handle(s, now, &i.h, &i.ret);
 }
 
-static struct waiting *first(struct queue *q) { return &q->w[q->head]; }
-
-/* The first waiting interest leaves a queue. */
-static void shift(dc_source *s, unsigned which)
-{
-  struct queue *q = &s->queue[which];
-  uint16_t place = (uint16_t)(which * DC_SOURCE_QUEUE_MAX + q->head + 1);
-  uint16_t *at = &s->head[first(q)->seq % HEADS];
-  while (*at != place)
-    at = &at_place(s, *at)->chain;
-  *at = first(q)->chain;
-  q->head = (q->head + 1) % DC_SOURCE_QUEUE_MAX;
-  q->n--;
-  s->queued--;
-}
+/* ---- sending ---- */
 
 /* Forget what was cut off after it had been asked for. */
 static void drop_gone(dc_source *s, unsigned which)
 {
-  struct queue *q = &s->queue[which];
-  while (q->n > 0 && !dc_runs_has(&s->given, first(q)->seq)) {
+  while (s->queue.fifo[which].n > 0) {
+    const struct waiting *w = source_queue_first(&s->queue, which);
+    if (dc_runs_has(&s->given, w->seq))
+      return;
     for (unsigned c = 0; c < DC_SOURCE_CHILDREN_MAX; c++)
-      if (first(q)->children >> c & 1)
-        s->child[c].pending--;
+      if (w->children >> c & 1)
+        s->children.child[c].pending--;
     refuse(s, DC_DROP_BEYOND);
-    shift(s, which);
+    source_queue_shift(&s->queue, which);
   }
 }
 
-/* Who is furthest behind is answered first: on its way it comes to where the next one waits, and from there one answer
- * serves both. Answered in turn they would all go on side by side, each with packets of its own, and never meet. */
-static void lowest_first(dc_source *s)
-{
-  struct again *head = dup_at(s, 0), *least = head;
-  for (uint32_t i = 1; i < s->dups && i < LOOK; i++)
-    if (dup_at(s, i)->seq < least->seq)
-      least = dup_at(s, i);
-  struct again d = *least;
-  *least = *head;
-  *head = d;
-}
-
-/* When the first duplicate may be answered. */
-static dc_time answer_at(const dc_source *s)
-{
-  dc_time at = s->dup[s->dup_head].lost && s->repair > s->answer ? s->repair : s->answer;
-  return at > s->now ? at : s->now;
-}
-
-/* All that a tree sends fits its part of the source's link, or the rest would stand in that link's queue, where nobody puts
- * the furthest behind first. What a process that ran late could not send is made up for, up to ANSWERS packets. */
-static dc_time each(const dc_source *s)
-{
-  uint64_t most = s->limit != 0 && s->limit < s->cfg.params.rate_max ? s->limit : s->cfg.params.rate_max;
-  return (dc_time)s->cfg.params.packet_bytes * 8 * DC_SEC / (most + 1);
-}
-
-static void take_time(dc_time *clock, dc_time now, dc_time step, dc_time taken)
-{
-  if (*clock + ANSWERS * step < now)
-    *clock = now - ANSWERS * step;
-  *clock += taken;
-}
-
-/* What was lost comes at half of that. Under the paper's rule all is answered at once. */
-static void pace_answers(dc_source *s, bool lost)
-{
-  dc_time step = each(s);
-  take_time(&s->answer, s->now, step, step);
-  if (lost)
-    take_time(&s->repair, s->now, 2 * step, 2 * step);
-}
-
-/* New data leaves less for answers, but never less than a fourth. */
-static void pace_new(dc_source *s)
-{
-  dc_time step = each(s);
-  if (s->cfg.cc->spreads_repairs)
-    take_time(&s->answer, s->now, step, s->answer < s->now + step ? step - step / 4 : 0);
-}
-
+/* Under the paper's rule all is answered at once. */
 static unsigned repeat(dc_source *s, struct dc_source_tx *out, unsigned cap)
 {
   unsigned n = 0;
-  for (; n < cap && s->dups > 0; n++) {
+  for (; n < cap && s->answers.n > 0; n++) {
     if (s->cfg.cc->spreads_repairs)
-      lowest_first(s);
-    struct again *d = &s->dup[s->dup_head];
-    if (answer_at(s) > s->now)
+      source_answers_lowest_first(&s->answers);
+    if (source_answers_due(&s->answers, s->now) > s->now)
       break;
+    struct answer a = source_answers_take(&s->answers);
     if (s->cfg.cc->spreads_repairs)
-      pace_answers(s, d->lost);
-    out[n] = (struct dc_source_tx){.seq = d->seq, .flags = DC_FLAG_DUP, .ret = &s->child[d->child].ret};
-    s->child[d->child].pending--;
-    s->dup_head = (s->dup_head + 1) % DC_SOURCE_QUEUE_MAX;
-    s->dups--;
+      source_answers_pace(&s->answers, s->now, packet_time(s), a.lost);
+    struct source_child *child = &s->children.child[a.child];
+    out[n] = (struct dc_source_tx){.seq = a.seq, .flags = DC_FLAG_DUP, .ret = &child->ret};
+    child->pending--;
     s->count.dup_packets++;
   }
   return n;
-}
-
-/* The lower number. Numbers that waited before one damaged interest asked for a far one are ahead still, and what is asked for
- * since then are holes: these had gone first, for ever. */
-static unsigned next_queue(dc_source *s)
-{
-  const struct queue *holes = &s->queue[HOLES], *ahead = &s->queue[AHEAD];
-  if (holes->n == 0 || ahead->n == 0)
-    return holes->n > 0 ? HOLES : AHEAD;
-  return holes->w[holes->head].seq < ahead->w[ahead->head].seq ? HOLES : AHEAD;
 }
 
 static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
@@ -525,28 +299,29 @@ static unsigned send_new(dc_source *s, struct dc_source_tx *out, unsigned cap)
   for (unsigned n = 0;; n++) {
     drop_gone(s, HOLES);
     drop_gone(s, AHEAD);
-    if (s->queued == 0 && n > 0 && s->end >= dc_runs_end(&s->given))
+    if (s->queue.n == 0 && n > 0 && s->end >= dc_runs_end(&s->given))
       s->dry = true;
-    if (n == cap || s->queued == 0 || s->tokens < s->cost)
+    if (n == cap || s->queue.n == 0 || !bucket_has_packet(&s->bucket))
       return n;
-    unsigned which = next_queue(s);
-    struct waiting *w = first(&s->queue[which]);
+    unsigned which = source_queue_next(&s->queue);
+    struct waiting *w = source_queue_first(&s->queue, which);
     unsigned c = (unsigned)__builtin_ctz(w->children);
-    out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->child[c].ret};
+    out[n] = (struct dc_source_tx){.seq = w->seq, .ret = &s->children.child[c].ret};
     if (w->served == 0 && !dc_runs_has(&s->sent, w->seq)) {
       dc_runs_add(&s->sent, w->seq, w->seq + 1);
       s->sent_n++;
     }
     w->children &= (uint16_t)(w->children - 1);
     w->served |= (uint16_t)(1u << c);
-    s->child[c].pending--;
+    s->children.child[c].pending--;
     s->count.new_packets++;
-    s->tokens -= s->cost;
-    pace_new(s);
+    bucket_take_packet(&s->bucket);
+    if (s->cfg.cc->spreads_repairs)
+      source_answers_pace_new(&s->answers, s->now, packet_time(s));
     if (w->seq >= s->next_seq)
       s->next_seq = w->seq + 1;
     if (w->children == 0)
-      shift(s, which);
+      source_queue_shift(&s->queue, which);
   }
 }
 
@@ -570,25 +345,20 @@ uint32_t dc_source_bore(const dc_source *s) { return s->patience.times; }
 
 dc_time dc_source_next_wake(const dc_source *s)
 {
-  dc_time answer = s->early.due ? s->now : s->dups > 0 ? answer_at(s) : DC_NEVER;
-  if (answer <= s->now || s->queued == 0)
+  dc_time answer = s->early.due ? s->now : s->answers.n > 0 ? source_answers_due(&s->answers, s->now) : DC_NEVER;
+  if (answer <= s->now || s->queue.n == 0)
     return answer; /* tokens and ticks are caught up with when something arrives */
-  if (s->tokens >= s->cost)
-    return s->now;
-  dc_time at = s->tick;
-  if (s->rate > 0) {
-    uint64_t missing = (uint64_t)(s->cost - s->tokens);
-    dc_time full = s->now + (missing + s->rate - 1) / s->rate;
-    at = full < at ? full : at;
-  }
+  dc_time wait = bucket_wait(&s->bucket), at = s->tick;
+  if (wait != DC_NEVER && (wait == 0 || s->now + wait < at))
+    at = s->now + wait;
   return answer < at ? answer : at;
 }
 
 void dc_source_counters(const dc_source *s, struct dc_source_counters *out)
 {
   *out = s->count;
-  out->rate = s->rate;
-  out->queued = s->queued;
+  out->rate = s->bucket.rate;
+  out->queued = s->queue.n;
   out->next_seq = s->next_seq;
   out->numbers = s->sent_n;
 }
