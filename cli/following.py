@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 REFRESH_S = 0.2
+PLAIN_S = 10.0
+"""Between lines where there is no terminal, as in a log."""
 CANCEL_PATIENCE_S = 15.0
 ROWS_MAX = 24
 INTERRUPTED = 130
@@ -27,8 +29,8 @@ INTERRUPTED = 130
 def follow(
     client: ControllerClient, group: GroupRecord, *, quiet: bool, pause: Callable[[float], None] = time.sleep
 ) -> GroupRecord:
-    """Until the group has ended, with a bar per receiver on a terminal. A controller that is away for a while (it
-    keeps no state) is waited for."""
+    """Until the group has ended, with a bar per receiver on a terminal, elsewhere a line now and then. A controller
+    that is away for a while (it keeps no state) is waited for."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = output(stderr=True)
@@ -45,12 +47,17 @@ def follow(
     )
     rows: dict[str, TaskID] = {}
     away_since: float | None = None
-    said, changes = "", _changes(client, group.id, pause)
+    said, told, changes = "", time.monotonic(), _changes(client, group.id, pause)
     with progress:
         while group.state not in FINAL_STATES:
             if (why := group.error.message if group.error else said) != said and not quiet:
                 console.print(f"{group.id} waits: {why}", highlight=False, soft_wrap=True)
             said = why
+            if not console.is_terminal and not quiet and time.monotonic() >= told + PLAIN_S:
+                told = time.monotonic()
+                console.print(
+                    f"{group.id} {group.state} {group.fraction:.1%}, {rate_text(group.rate_bps)}", highlight=False
+                )
             for name, receiver in list(group.receivers.items())[:ROWS_MAX]:
                 if name not in rows:
                     rows[name] = progress.add_task(name, total=1.0, rate="", state="")

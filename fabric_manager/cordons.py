@@ -97,7 +97,8 @@ class Cordons:
     async def delete(self, name: str) -> None:
         """Of a host or a switch. Raises Problem."""
         if name not in self._nodes:
-            raise Problem(404, "not_cordoned", f"{name} is not cordoned", what=name, remedy="GET /hosts shows who is")
+            remedy = "`datacast hosts` shows who is"
+            raise Problem(404, "not_cordoned", f"{name} is not cordoned", what=name, remedy=remedy)
         try:
             await self.kept.delete(CORDONS + name, self._nodes[name][1])
         except StoreError as error:

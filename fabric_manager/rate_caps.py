@@ -60,7 +60,7 @@ class RateCaps:
         key = WHOLE if host is None else _HOST + host
         if key not in self._caps:
             what = "the fabric" if host is None else f"host {host}"
-            raise Problem(404, "no_cap", f"{what} has no cap", what=host or WHOLE, remedy="GET /caps shows them")
+            raise Problem(404, "no_cap", f"{what} has no cap", what=host or WHOLE, remedy="`datacast caps` shows them")
         try:
             await self.kept.delete(CAPS + key, self._caps[key][1])
         except StoreError as error:

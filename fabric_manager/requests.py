@@ -93,7 +93,7 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
                 "receiver_set",
                 f"there is no set {spec.receiver_set!r}",
                 str(spec.receiver_set),
-                "PUT /sets/{name} makes one; GET /sets lists them",
+                "`datacast sets put` makes one; `datacast sets list` shows them",
             )
         names = [name for name in sets[spec.receiver_set] if name not in spec.roots]
     if not names:
@@ -290,7 +290,7 @@ def with_left(spec: GroupSpec, find: Callable[[str], Record | None]) -> GroupSpe
         record = find(group)
         if record is None or name not in {*record.receivers, *record.progress.receivers}:
             why = f"there is no group {group}" if record is None else f"{name} was no receiver of group {group}"
-            raise problem("bad_holds", "unfinished", why, group, "GET /groups lists them")
+            raise problem("bad_holds", "unfinished", why, group, "`datacast groups` lists them")
         if record.state not in FINAL_STATES:
             raise problem("bad_holds", "unfinished", f"group {group} goes on", group, "wait for its end")
         paths[name] = record.dest_paths.get(name, record.spec.dest_path or "")

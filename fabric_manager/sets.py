@@ -53,4 +53,5 @@ class Sets:
 
 
 def _none(name: str) -> Problem:
-    return Problem(404, "set_not_found", f"there is no set {name!r}", what=name, remedy="GET /sets lists them")
+    remedy = "`datacast sets list` shows them"
+    return Problem(404, "set_not_found", f"there is no set {name!r}", what=name, remedy=remedy)

@@ -40,7 +40,7 @@ def router(switches: Switches | None) -> APIRouter:
             return answer(await run_in_threadpool(switches.switch, switch))
         except SwitchError as error:
             raise Problem(404, error.code, error.message, what=error.what,
-                          remedy="GET /switches lists those there are; they come from the file given as --switches"
+                          remedy="`datacast switches` lists those of the file given as --switches"
                           ) from error
 
     return routes

@@ -121,3 +121,10 @@ def test_address_in_use(make_net: object, tmp_path: Path) -> None:
     net: Net = make_pair(make_net(PLAIN))  # type: ignore[operator]
     done = subprocess.run(agent_command(net, "--insecure"), capture_output=True, text=True, timeout=90)
     assert done.returncode == 1 and "Address already in use" in done.stderr
+
+
+@pytest.mark.root
+def test_ps_shows_the_options_as_they_were_given(make_net: object) -> None:
+    net: Net = make_pair(make_net(PLAIN))  # type: ignore[operator]
+    words = Path(f"/proc/{net.agents['a'].process.pid}/cmdline").read_text().split("\0")
+    assert any(word.startswith("0=") for word in words), words

@@ -204,7 +204,8 @@ def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_d
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Fake:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, options: object = None, name: str = "lab", *_: object) -> None:
+            self.name = name
             self.options = LabOptions(topology="bcube:2,1", rest_port=0)
             self.plan, self.rest, self.work, self.state = Laid, "http://127.0.0.1:7", Path("/tmp/lab"), object()
             self.signals, self.supervisor = SimpleNamespace(sleep=self._sleep), SimpleNamespace(check=lambda: None)
@@ -222,8 +223,10 @@ def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_d
             pass
 
     monkeypatch.setattr("datacast.lab.lab.Lab", Fake)
-    done = CliRunner().invoke(build(["lab"]), ["lab", "up"])
-    assert done.exit_code == 130
+    monkeypatch.delenv("DATACAST_LAB", raising=False)
+    assert "`datacast lab down`, takes" in CliRunner().invoke(build(["lab"]), ["lab", "up"]).output
+    done = CliRunner().invoke(build(["lab"]), ["lab", "up", "--name", "two"])
+    assert done.exit_code == 130 and "`datacast lab down --name two`, takes" in done.output
     assert "bcube:2,1, 3 hosts, 3 switches" in done.output and "interrupted; everything was taken down" in done.output
     assert "DATACAST_CONTROLLER=http://127.0.0.1:7 datacast send FILE --from 00 --to 01,10" in done.output
     usual = Fake()
@@ -238,6 +241,7 @@ def test_sites_that_are_up_say_where_each_is(tmp_path: Path) -> None:
         rest_of=lambda name: f"https://{name}",
         daemons={name: SimpleNamespace(folder=tmp_path / name, first=f"{name}/00") for name in "ab"},
         work="/tmp/lab",
+        name="lab",
     )
     text = sites_text(lab)  # type: ignore[arg-type]
     assert f"DATACAST_CA={tmp_path}/a/tls/ca.pem" in text and f"b: https://b, its files in {tmp_path}/b" in text

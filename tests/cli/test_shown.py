@@ -308,3 +308,18 @@ def test_a_shell_completes_options_and_what_a_command_has(line: str, offered: se
     done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60)
     given = set(done.stdout.split())
     assert offered <= given and bool(offered) == bool(given), done.stdout + done.stderr
+
+
+def test_where_there_is_no_terminal_a_line_tells_now_and_then_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Half(Slow):
+        def at(self, step: int, **more: Any) -> GroupRecord:
+            return super().at(step, fraction=step / 3, rate_bps=95_000_000)
+
+    monkeypatch.setattr("datacast.cli.following.PLAIN_S", 0.0)
+    for quiet in (True, False):
+        slow = Half(1)
+        follow(slow, slow.at(0), quiet=quiet, pause=lambda _: None)  # type: ignore[arg-type]
+        told = capsys.readouterr().err
+        assert ("g-1 running 33.3%, 95.0 Mbit/s\n" in told) is not quiet
