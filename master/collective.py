@@ -5,7 +5,8 @@ A root sends what it has fetched, over its own trees; so each has its own pool, 
 
 from __future__ import annotations
 
-from .schedule import Cut, Extent, Names, Scheduler, TreeQueue
+from .schedule import Scheduler
+from .tree_queue import Cut, Extent, Names, TreeQueue
 
 
 class Collective:

@@ -10,9 +10,10 @@ from . import pace
 from .crew import Crew
 from .digests import Digests
 from .requests import Assign, Cut, Digest
-from .schedule import Extent, Scheduler
+from .schedule import Scheduler
 from .tasks import Tasks
 from .transfer import Transfer
+from .tree_queue import Extent
 
 log = logging.getLogger("datacast.master")
 

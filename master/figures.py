@@ -11,8 +11,9 @@ from .answers import Results, StatusAnswer, TreeCounts
 from .crew import Crew
 from .digests import Digests, Row, of_blocks
 from .members import NOTHING, Counts, Member
-from .schedule import ALL, Scheduler
+from .schedule import Scheduler
 from .transfer import SourceTree, Transfer
+from .tree_queue import ALL
 
 log = logging.getLogger("datacast.master")
 

@@ -21,10 +21,11 @@ from .feeding import Feeding
 from .forest import Change
 from .links import Watch
 from .plan import PlannedTree, rated_parts
-from .schedule import Scheduler, turn
+from .schedule import Scheduler
 from .stable import RatedForest
 from .tasks import Tasks
 from .transfer import Transfer
+from .tree_queue import turn
 
 log = logging.getLogger("datacast.master")
 

@@ -23,8 +23,9 @@ from .answers import TreeCounts
 from .collective import Collective
 from .members import Counts, Member
 from .plan import Plan
-from .schedule import Scheduler, TreeQueue, links_needed
+from .schedule import Scheduler
 from .transfer import SourceTree
+from .tree_queue import TreeQueue, links_needed
 
 STEP = 0.01
 """A receiver is told of again when it has so much more of the file, or its state or its rate is another."""

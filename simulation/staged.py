@@ -9,7 +9,8 @@ import networkx as nx
 
 from datacast.fabric_manager.api import GroupOptions
 from datacast.master.plan import Plan, PlanError, make_plan, per_block
-from datacast.master.schedule import Scheduler, links_needed
+from datacast.master.schedule import Scheduler
+from datacast.master.tree_queue import links_needed
 
 from .engine import ETHERNET, SECOND, Group, Simulation, TreeConfig
 from .errors import ExperimentError

@@ -43,7 +43,13 @@ C_STANDARD = {
 }
 LINES_MAX = 600
 BYTES_MAX = 1 << 20
-PURE = (["master", "plan"], ["master", "requests"], ["master", "schedule"], ["fabric_manager", "shares"])
+PURE = (
+    ["master", "plan"],
+    ["master", "requests"],
+    ["master", "schedule"],
+    ["master", "tree_queue"],
+    ["fabric_manager", "shares"],
+)
 
 
 @cache

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from datacast.master.schedule import Extent, Scheduler, TreeQueue, links_needed, turn
+from datacast.master.schedule import Scheduler
+from datacast.master.tree_queue import Extent, TreeQueue, links_needed, turn
 
 STEP_S = 0.005
 SIGNAL_S = 0.01

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from datacast.master.schedule import SWITCH_S, Extent, Scheduler
+from datacast.master.schedule import SWITCH_S, Scheduler
 from datacast.master.shards import Shards
+from datacast.master.tree_queue import Extent
 from datacast.services.ranges import RangeProblem, blocks, check, union
 
 SIZE, BLOCK = 1000, 64

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from datacast.master.schedule import PAST, Extent, Scheduler, links_needed
+from datacast.master.schedule import Scheduler
+from datacast.master.tree_queue import PAST, Extent, links_needed
 
 STEP_S = 0.01
 
