@@ -82,8 +82,8 @@ def _no_more(trees: Packing, leaf: str, most: float) -> Packing:
             most -= taken
         if taken > 0:
             kept.append((taken, arcs))
-        if arc is not None and len(arcs) > 1 and rate > taken:
-            kept.append((rate - taken, _without(arcs, leaf)))
+        if arc is not None and rate > taken and (others := _without(arcs, leaf)):
+            kept.append((rate - taken, others))
     return tuple(kept)
 
 

@@ -230,8 +230,8 @@ class Manager:
         """A carrier says that a cable is there, not that a program is: appliances send our probes back."""
         effects: list[Effect] = []
         for name, session in self.sessions.items():
-            appliance = session.config.appliance
-            if appliance is None or not session.connected or session.have is None or not session.appliance_linked:
+            appliance = session.config.appliance if session.appliance_linked else None
+            if appliance is None or session.have is None:
                 continue
             if session.unanswered >= PROBES_MISSED:
                 effects += self._appliance(now, t_ns, session, silent=True)

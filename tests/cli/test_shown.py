@@ -23,7 +23,7 @@ from datacast.cli.connection import connect
 from datacast.cli.events import told
 from datacast.cli.following import ROWS_MAX, follow
 from datacast.cli.main import COMMANDS, build, report
-from datacast.cli.output import PIPE_COLUMNS, output
+from datacast.cli.output import PIPE_COLUMNS, new_table, output
 from datacast.cli.showing import show_group
 from datacast.controller.api import ControllerClient
 from datacast.controller.api.records import Event, GroupRecord, KnownSite
@@ -257,6 +257,18 @@ def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytes
     assert output().width == PIPE_COLUMNS
     monkeypatch.setenv("COLUMNS", "99")
     assert output().width == 99
+
+
+def test_in_a_narrow_terminal_a_group_s_name_stays_whole_and_its_error_is_folded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what the next command is given."""
+    monkeypatch.setenv("COLUMNS", "60")
+    table = new_table("group", "state", "error")
+    table.add_row("g-0123456789abcdef", "cancelling", "nobody has a part of the file, and the source is gone for good")
+    output().print(table)
+    out = capsys.readouterr().out
+    assert "g-0123456789abcdef  cancelling  nobody" in out and len(out.splitlines()) > 2
 
 
 def test_what_each_command_does_is_not_cut_off_in_a_terminal_of_eighty_columns() -> None:

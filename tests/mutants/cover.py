@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tree import Tree
+from tree import HERE, Tree
 
 PROCESSES = 3
 FILES = 24
@@ -56,9 +56,11 @@ def watched(tree: Tree, folders: Iterable[str], kept: Path, until: float) -> Cov
         place = kept / some[0].replace("/", "-").removesuffix(".py")
         print(f"watching what {' '.join(some)} reach", flush=True)
         place.mkdir(parents=True, exist_ok=True)
-        tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": "tests/mutants"}
+        tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": str(HERE)}
         # A test that fails beside others is not one that notices anything: what it reached counts all the same.
-        pytest = f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} -m '{MARKS}'"
+        pytest = (
+            f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} --dist loadfile -m '{MARKS}'"
+        )
         tree.run(f"{pytest} {' '.join(some)}")
         del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
         if not list(place.glob("*.json")):
@@ -90,13 +92,15 @@ def in_order(tests: Sequence[str], seconds: dict[str, float], noticed: Counter[s
     )
 
 
-def in_parts(tests: Sequence[str], seconds: dict[str, float], first: float = 5.0) -> list[list[str]]:
-    """A quick first part, and the rest: most changes do not get past the first."""
+def in_parts(tests: Sequence[str], seconds: dict[str, float], ends: Sequence[float] = (4.0, 25.0)) -> list[list[str]]:
+    """Quick parts, and the rest: most changes do not get past the first, and what is slow would begin first."""
     parts: list[list[str]] = [[]]
+    left = list(ends)
     spent = 0.0
     for test in tests:
-        if len(parts) == 1 and parts[0] and spent + seconds.get(test, 0.0) > first:
+        if left and parts[-1] and spent + seconds.get(test, 0.0) > left[0]:
             parts.append([])
+            left.pop(0)
         parts[-1].append(test)
         spent += seconds.get(test, 0.0)
     return [part for part in parts if part]

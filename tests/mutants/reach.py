@@ -1,7 +1,8 @@
 """`-p reach`: which lines of the services and of the C programs each test reaches, and how long it takes.
 
 A folder, in DATACAST_REACH_IN, gets a file per test process. The services' lines come from coverage.py, a context per
-test, as far as they run in the test's own process; those of programs from reached.c, whatever process they run in.
+test; what another process reaches, forked or a program, counts for all tests that ran from its start to its end. It
+says so as it ends: one that is killed says nothing. Those of programs in C come from reached.c, however they end.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from bisect import bisect_right
@@ -21,7 +23,24 @@ import numpy
 import pytest
 
 ROOT = Path.cwd()
-SERVICES = ["controller", "fabric_manager", "master", "origins", "planners", "services", "libdatacast/python"]
+SERVICES = [
+    "cli",
+    "controller",
+    "fabric_manager",
+    "master",
+    "mirror",
+    "origins",
+    "planners",
+    "services",
+    "libdatacast/python",
+]
+SETTINGS = """[run]
+source = {source}
+parallel = true
+sigterm = true
+patch = subprocess, _exit
+data_file = {file}
+"""
 CALL = re.compile(r"^ +([0-9a-f]+):\t.*\bcall\b.*<__sanitizer_cov_trace_pc")
 ADDRESS = re.compile(r"^ +([0-9a-f]+):\t")
 FILE = re.compile(r"^(\S+\.[ch]):(?:\[\+\+\])?$")
@@ -65,14 +84,27 @@ class Reach:
         os.environ["DATACAST_REACH"] = str(self.marks)
         self.tests: dict[str, float] = {}
         self.places: dict[str, dict[str, list[int]]] = defaultdict(dict)
-        self.coverage = coverage.Coverage(
-            data_file=str(self.out.with_suffix(".coverage")), source=SERVICES, config_file=False, messages=False
-        )
+        self.now = self.out.with_suffix(".now")
+        self.now.write_text("")
+        self.others = self.out.with_suffix(".others")
+        self.others.mkdir(exist_ok=True)
+        self.ended: dict[Path, str] = {}
+        """What other processes have reached, and the test during which each ended."""
+        settings = self.out.with_suffix(".ini")
+        source = ", ".join(str(ROOT / folder) for folder in SERVICES)
+        settings.write_text(SETTINGS.format(source=source, file=self.others / "data"))
+        self.coverage = coverage.Coverage(config_file=str(settings), messages=False)
         self.coverage.start()
+        os.register_at_fork(after_in_child=self.forked)
+
+    def forked(self) -> None:
+        """What is reached from here on is another process's, begun during the test of now."""
+        self.coverage.switch_context("since " + self.now.read_text())
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.coverage.switch_context(item.nodeid)
+        self.now.write_text(item.nodeid)
         self.collect(None)
         began = time.monotonic()
         result = yield
@@ -89,6 +121,18 @@ class Reach:
             marks[places] = 0
             if test:
                 self.places[path.name][test] = places.tolist()
+        if test:
+            for path in self.others.glob("data*"):
+                self.ended.setdefault(path, test)
+
+    def during(self, first: str, last: str) -> list[int]:
+        """Numbers of the tests between. Of a program it is not known when it began: with its file's first test."""
+        tests = list(self.tests)
+        end = tests.index(last)
+        file = last.partition("::")[0]
+        known = first in self.tests
+        begin = tests.index(first) if known else next(n for n, test in enumerate(tests) if test.startswith(file))
+        return list(range(begin, end + 1))
 
     def pytest_sessionfinish(self) -> None:
         self.coverage.stop()
@@ -98,6 +142,10 @@ class Reach:
         for path in data.measured_files():
             for line, tests in data.contexts_by_lineno(path).items():
                 lines[os.path.relpath(path, ROOT)][line] |= {numbers[test] for test in tests if test in numbers}
+        own = data.data_filename()
+        for file, last in self.ended.items():
+            if str(file) != own:
+                self.read(file, last, lines)
         for name, reached in self.places.items():
             program = next((path for path in (ROOT / "build").rglob(name) if path.is_file()), None)
             program = program or next((ROOT / "libdatacast").rglob(name), None)
@@ -109,8 +157,25 @@ class Reach:
                     at = bisect_right(places, place) - 1
                     for path, line in of[at] if at >= 0 and places[at] == place else ():
                         lines[path][line].add(numbers[test])
+        shutil.rmtree(self.others)
         rows = {path: {line: sorted(tests) for line, tests in found.items()} for path, found in lines.items()}
         self.out.write_text(json.dumps({"tests": self.tests, "lines": rows}))
+
+    def read(self, file: Path, last: str, lines: dict[str, dict[int, set[int]]]) -> None:
+        """What another process has reached."""
+        data = coverage.CoverageData(str(file))
+        try:
+            data.read()
+            tests = {  # the others are from before it was forked
+                context: self.during(context.removeprefix("since "), last)
+                for context in data.measured_contexts()
+                if context not in self.tests
+            }
+            for path in data.measured_files():
+                for line, contexts in data.contexts_by_lineno(path).items():
+                    lines[os.path.relpath(path, ROOT)][line].update(*(tests.get(context, ()) for context in contexts))
+        except coverage.CoverageException:  # it was killed as it wrote
+            return
 
 
 def pytest_configure(config: pytest.Config) -> None:

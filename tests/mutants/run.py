@@ -22,6 +22,7 @@ import time
 import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -37,10 +38,25 @@ LIMIT = 1800.0
 TRUSTED = 2
 """A test that passed so often without the change is not asked again whether it fails anyway."""
 FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.M)
+COUNTED = ("killed", "survived", "same")
 NOTHING = 5
 """What pytest says when it was given no test."""
 ARGUMENTS = 400
 """Tests by name in one command; where more reach a line, their files are named."""
+
+
+NAMED = re.compile(r"\s*(?:self\.)?(\w+)(?:: [^=]+)? = ")
+"""What a module or a class says of a name: it is read before any test. Who speaks of the name is what counts."""
+
+
+@cache
+def speaking(tree: Path, path: str, name: str) -> list[tuple[str, int]]:
+    """Lines of a file in Python in which a name stands."""
+    if not path.endswith(".py") or not (tree / path).is_file():
+        return []
+    word = re.compile(rf"\b{name}\b")
+    lines = (tree / path).read_text().splitlines()
+    return [(path, number) for number, line in enumerate(lines, 1) if word.search(line)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one mutant: killed, survived, stillborn (it does not build), unsure (its test fails anyway)."""
+    """What became of one mutant: killed, survived, same (the compiler makes the same of it), stillborn (it does not
+    build), unsure (its test fails anyway)."""
 
     revision: str
     part: str
@@ -111,6 +128,12 @@ class Campaign:
 
     def stages(self, tree: Tree, part: Part, change: Change) -> list[list[str]]:
         reached = self.cover.tests(change.path, change.line, part.tests)
+        if not reached and (name := NAMED.match(change.old)) and change.path.endswith(".py"):
+            lines = [line for path in self.cover.lines for line in speaking(tree.path, path, name[1])]
+            reached = sorted(
+                {test for path, line in lines for test in self.cover.tests(path, line, part.tests)},
+                key=lambda test: self.cover.seconds[test],
+            )
         ordered = cover.in_order(reached, self.cover.seconds, self.noticed.get(change.path, Counter()))
         stages = cover.in_parts(ordered, self.cover.seconds)
         stages = [
@@ -118,9 +141,9 @@ class Campaign:
             for stage in stages
         ]
         near = part.near(tree.path, change.path)
-        if not reached and change.path.endswith(".py"):  # in a process of its own, or as the module is read
+        if not reached and change.path.endswith(".py"):  # in a process that was killed, or as the module is read
             stages += [near] if near else []
-            stages += [part.tests]
+            stages += [part.tests[:1]]
         return stages
 
     def limit(self, tests: list[str]) -> float:
@@ -145,14 +168,18 @@ class Campaign:
         if tree.built != part.build:
             tree.run(tree.built, 600.0)  # without the change before
             tree.built = part.build
+        in_c = change.path.endswith(".c")
+        was = compiled(tree, change.path) if in_c else None
         try:
             path.write_text(change.applied(before))
-            if stillborn(tree, change.path):
-                return result("stillborn")
+            if in_c and (now := compiled(tree, change.path)) in (None, was):
+                return result("stillborn" if now is None else "same")
             code = build()
             if code == 0:
                 for stage in self.stages(tree, part, change):
                     code = tree.run(pytest(stage), self.limit(stage))
+                    if code not in (0, NOTHING) and tree.stood:  # a test's own limits are over then
+                        code = tree.run(pytest(stage), self.limit(stage))
                     if code not in (0, NOTHING):
                         break
             else:
@@ -186,17 +213,17 @@ def pytest(tests: list[str]) -> str:
     return f".venv/bin/python -m pytest -x -q -p no:cacheprovider -m '{cover.MARKS}' {chosen}"
 
 
-def stillborn(tree: Tree, path: str) -> bool:
-    """The core's build command runs its tests too: only the compiler tells a stillborn mutant."""
-    if not path.endswith(".c"):
-        return False
+def compiled(tree: Tree, path: str) -> bytes | None:
+    """What the compiler makes of a file in C, as it is shipped; None: it does not build. The core's build command runs
+    its tests too: only the compiler tells a stillborn mutant."""
+    made = tree.path / "build" / "mutant.o"
     code = tree.run(
-        f"/usr/bin/gcc -std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Ilibdatacast/include -I. "
+        f"/usr/bin/gcc -std=gnu11 -O2 -fno-strict-aliasing -Wall -Wextra -Werror -Ilibdatacast/include -I. "
         f"-Ilibdatacast -Ihost_agent -Idpdk_cache -D_GNU_SOURCE "
         f"$(ls -d /usr/share/cargo/registry/blake3-*/c | sed 's/^/-isystem /') "
-        f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') {path}"
+        f"$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g') -c {path} -o {made}"
     )
-    return code != 0
+    return made.read_bytes() if code == 0 else None
 
 
 def listed(tree: Path) -> list[tuple[Part, Change]]:
@@ -287,7 +314,7 @@ def work(campaign: Campaign, trials: list[Trial], tree: Tree, until: float) -> N
                 trial.unsure.add(change)
                 trial.candidates.append(change)  # once more when the others are through
             campaign.add(result)
-            trial.counted += result.outcome in ("killed", "survived")
+            trial.counted += result.outcome in COUNTED
             with RESULTS.open("a") as file:
                 file.write(json.dumps(asdict(result)) + "\n")
             print(
@@ -306,13 +333,14 @@ def equivalent() -> dict[tuple[str, str, str], str]:
 
 def report(results: list[Result]) -> int:
     reasons = equivalent()
-    counted = [r for r in {r.change: r for r in results}.values() if r.outcome in ("killed", "survived")]
+    counted = [r for r in {r.change: r for r in results}.values() if r.outcome in COUNTED]
     told = {
         r: why
         for r in counted
         if r.outcome == "survived" and (why := reasons.get((r.change.path, r.change.old.strip(), r.change.new.strip())))
     }
     survivors = [r for r in counted if r.outcome == "survived" and r not in told]
+    same = sum(r.outcome == "same" for r in counted)
     print("part             tried  noticed  equivalent  open")
     for part in [*dict.fromkeys(r.part for r in counted), ""]:
         mine = [r for r in counted if part in ("", r.part)]
@@ -324,8 +352,8 @@ def report(results: list[Result]) -> int:
     for r, why in told.items():
         print(f"equivalent: {r.change.path}:{r.change.line} {r.change.what}: {why}")
     killed = sum(r.outcome == "killed" for r in counted)
-    judged = len(counted) - len(told)
-    print(f"{killed} of {judged} killed ({100 * killed / max(judged, 1):.1f} %), {len(told)} equivalent")
+    judged = len(counted) - len(told) - same
+    print(f"{killed} of {judged} killed ({100 * killed / max(judged, 1):.1f} %), {len(told) + same} equivalent")
     return 0 if killed >= 0.95 * judged else 1
 
 

@@ -12,7 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import changes
+import cover
 import run
+from tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,6 +64,44 @@ def test_a_change_of_a_line_that_is_another_by_now_is_refused():
     change = next(changes.of_c("f.c", C))
     with pytest.raises(ValueError, match="not what it was"):
         change.applied(C.replace("p->x >= n", "p->y >= n"))
+
+
+def test_a_change_that_the_compiler_makes_the_same_of_is_known_and_one_that_does_not_build(tmp_path: Path) -> None:
+    tree = Tree()
+    tree.path, tree.log = tmp_path, tmp_path / "log"
+    (tmp_path / "build").mkdir()
+
+    def of(body: str) -> bytes | None:
+        (tmp_path / "f.c").write_text(f"unsigned f(unsigned n);\nunsigned f(unsigned n)\n{{\n  {body}\n}}\n")
+        return run.compiled(tree, "f.c")
+
+    assert of("return 2 * n;") == of("return n + n;") is not None
+    assert of("return 2 * n;") != of("return 3 * n;")
+    assert of("return m;") is None
+
+
+def test_what_hangs_is_ended_and_says_so(tmp_path: Path) -> None:
+    tree = Tree()
+    tree.path, tree.log = tmp_path, tmp_path / "log"
+    assert tree.run("exit 3") == 3 and tree.run("sleep 300", limit=0.2) is None
+
+
+def test_quick_tests_go_first_and_slow_ones_last() -> None:
+    seconds = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 30.0, "e": 1.0}
+    assert cover.in_parts(list(seconds), seconds, (4.0, 25.0)) == [["a", "b"], ["c"], ["d", "e"]]
+
+
+def test_who_speaks_of_a_name_is_asked_about_what_it_stands_for(tmp_path: Path) -> None:
+    """A module's line is read before any test begins."""
+    (tmp_path / "a.py").write_text("ROOM = 3\n\n\ndef room() -> int:\n    return ROOM\n")
+    (tmp_path / "b.py").write_text("HEADROOM = 4\n")
+    known = cover.Cover({"tests/a/test_a.py::test_room": 1.0})
+    known.lines["a.py"][5].add("tests/a/test_a.py::test_room")
+    known.lines["b.py"][1].add("tests/a/test_b.py::test_other")
+    tree, part = Tree(), run.Part("a", 1, ["*.py"], ["tests/a"])
+    tree.path = tmp_path
+    change = changes.Change("a.py", 1, "ROOM = 3", "ROOM = 4", "3 becomes 4")
+    assert run.Campaign("", known).stages(tree, part, change)[0] == ["tests/a/test_a.py::test_room"]
 
 
 def test_the_lines_of_listed_mutants_are_there():

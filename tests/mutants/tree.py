@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "mutants"
 PROGRAMS = ["build/datacast-agent", "build/datacast-agent-asan", "build/datacast-switch", "build/asan/datacast-switch"]
+
+STOOD_S = 10.0
+"""A wait of one second that took so long: the machine, or who runs this, stopped it."""
 
 
 class Tree:
@@ -24,6 +29,7 @@ class Tree:
         self.log = WORK / f"{self.path.name}.log"
         self.built = "true"
         """The command of the last change: what it built still has that change."""
+        self.stood = False
         reached = self.path / "build" / "reached.o"
         path = f"{self.path / 'tests/mutants/bin'}:{os.environ['PATH']}"
         self.environment = {
@@ -34,7 +40,8 @@ class Tree:
         }
 
     def run(self, command: str, limit: float | None = None) -> int | None:
-        """The exit code of a shell command; None: it hung and was ended with all that it had started."""
+        """The exit code of a shell command; None: it hung and was ended with all that it had started. Seconds in which
+        this process was stopped are not counted; `stood` says that there were some."""
         process = subprocess.Popen(
             command,
             shell=True,
@@ -45,9 +52,16 @@ class Tree:
             stdout=self.log.open("wb"),
             stderr=subprocess.STDOUT,
         )
+        self.stood = False
+        left = math.inf if limit is None else limit
         try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
+            while left > 0:
+                began = time.monotonic()
+                try:
+                    return process.wait(1.0)
+                except subprocess.TimeoutExpired:
+                    left -= 1.0
+                    self.stood |= time.monotonic() - began > STOOD_S
             return None
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -73,7 +87,7 @@ class Tree:
     def unchanged(self) -> None:
         """What a run before had changed is as it was, in what was built, too."""
         subprocess.run(["git", "checkout", "-qf", "."], cwd=self.path, check=True)
-        self.must("make -s -f tests/mutants/core.mk && make -s " + " ".join(PROGRAMS))
+        self.must(f"make -s -f {HERE}/core.mk built && make -s " + " ".join(PROGRAMS))
 
     def like(self, other: Tree) -> None:
         """The same as another that is built, at a place of its own."""
@@ -90,7 +104,7 @@ class Tree:
         for path in (self.path / "build/mutant-core").rglob("*"):
             if path.is_symlink() or (path.is_file() and path.suffix != ".o"):
                 path.unlink()
-        self.must("make -j2 -f tests/mutants/core.mk")
+        self.must(f"make -j2 -f {HERE}/core.mk built")
 
 
 def _text(path: Path) -> str:

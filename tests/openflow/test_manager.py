@@ -10,7 +10,7 @@ import pytest
 from fake_switch import FakeSwitch
 from scapy.layers.l2 import ARP, Ether
 
-from datacast.controller.api.records import Discovered, End, SwitchDetail
+from datacast.controller.api.records import Discovered, End, PortCounters, SwitchDetail
 from datacast.controller.openflow import rules
 from datacast.controller.openflow.language import OpenFlowLanguage
 from datacast.controller.openflow.messages import Barrier, FlowAdd, PacketOut, ReadRules
@@ -427,7 +427,34 @@ def test_blocked_ends_leave_a_spanning_tree(n: int) -> None:
     assert blocked_ends({(b, a) for a, b in links}) == blocked
 
 
+# ---- what people are told ----
+def test_the_time_from_the_connection_to_the_last_rule_is_told_in_milliseconds(world: World) -> None:
+    manager = world.manager
+    manager.connected(100.0, T, "s0", object(), world.ports("s0"))
+    manager.installed(100.5, "s0", set())
+    assert manager.summary("s0").programmed_ms is None
+    manager.programmed(102.0, T, "s0")
+    assert manager.summary("s0").programmed_ms == 2000.0
+
+
+def test_counters_that_are_read_by_themselves_leave_the_others_as_they_were(world: World) -> None:
+    world.connect("s0")
+    manager = world.manager
+    manager.counted("s0", node={"hits": 3}, drops={"ttl": 1})
+    manager.counted("s0", ports={1: PortCounters(rx_frames=7)})
+    manager.counted("s0", drops={"ttl": 2})
+    told = manager.detail("s0")
+    assert (told.node, told.drops) == ({"hits": 3}, {"ttl": 2})
+    assert next(port.counters.rx_frames for port in told.port_list if port.number == 1) == 7
+
+
 # ---- the configuration ----
+def test_a_p4runtime_switch_is_device_1_where_nothing_else_is_said() -> None:
+    one = {"name": "a", "p4runtime": {"address": "x:1"}, "ports": []}
+    found, = parse({"switches": [one], "pipeline": {"json": "a", "p4info": "b"}}).switches
+    assert found.p4runtime is not None and found.p4runtime.device_id == 1
+
+
 @pytest.mark.parametrize(("change", "text"), [
     ({"colour": 1}, "colour"),
     ({"switches": [{"name": "a", "ports": []}]}, "either openflow or p4runtime"),

@@ -21,7 +21,7 @@ from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network, Unreachable
 from datacast.planners.fluid import stages
 from datacast.planners.packing import pack
-from datacast.planners.small import RECEIVERS_MAX, packed
+from datacast.planners.small import RECEIVERS_MAX, _no_more, packed
 from datacast.planners.solver import programme
 
 
@@ -138,6 +138,31 @@ def test_where_grown_trees_fall_short_receivers_have_the_file_sooner_by_programm
             assert not together or all(set(tree.receivers) == {*reached} for tree in trees)
             better += 1
     assert better > 10
+
+
+def test_what_one_receiver_does_not_want_is_taken_from_nobody_else():
+    """A tree that brings it more goes on without it."""
+    cut = 0
+    for seed in range(100):
+        g, source, receivers = trials.network(random.Random(seed), forwards=False)
+        d = trials.arcs_of(g, source)
+        bound = {name: nx.maximum_flow_value(d, source, name) for name in receivers if nx.has_path(d, source, name)}
+        leaves = [name for name in bound if d.out_degree(name) == 0]
+        if not leaves:
+            continue
+        trees = pack(d, source, bound).trees
+        before = Counter[str]()
+        for rate, tree in trees:
+            before.update(dict.fromkeys({v for _, v in tree} & {*bound}, rate))
+        for leaf, most in itertools.product(leaves, (0.0, before[leaves[0]] / 3, 1e18)):
+            after = Counter[str]()
+            for rate, tree in _no_more(trees, leaf, most):
+                assert rate > 0 and nx.is_arborescence(nx.DiGraph(tree))
+                after.update(dict.fromkeys({v for _, v in tree} & {*bound}, rate))
+            cut += after[leaf] < before[leaf]
+            wanted = {name: min(rate, most) if name == leaf else rate for name, rate in before.items()}
+            assert {name: after[name] for name in wanted} == pytest.approx(wanted), f"seed {seed}: {leaf}"
+    assert cut > 50
 
 
 def test_a_network_that_is_too_large_for_the_programme_keeps_its_grown_trees():

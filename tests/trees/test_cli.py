@@ -2,12 +2,15 @@
 
 import json
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import pytest
 
 from datacast.cli.main import main
+from datacast.cli.trees_svg import draw
 
 
 def run(capsys, *args):
@@ -82,6 +85,35 @@ def test_svg(capsys, tmp_path):
         drawn = sum("marker-end" in line.attrib for line in lines)
         assert drawn == sum(len(t["arcs"]) for t in json.loads(out)["trees"])
         assert arcs is None or drawn == arcs
+
+
+def test_an_arc_is_drawn_from_rim_to_rim_each_tree_beside_the_cable():
+    g = nx.Graph([("a", "d")])
+    g.add_nodes_from("abcd", kind="host")  # two by two: a and d are across, to the right and down
+    trees = [SimpleNamespace(id=i, arcs=[("a", "d")], depth=1) for i in range(3)]
+    picture = ET.fromstring(draw(g, trees, "a", ["d"]))
+    tag = "{http://www.w3.org/2000/svg}"
+    names = [text.text for text in picture.iter(tag + "text")]
+    circles = [complex(float(one.get("cx")), float(one.get("cy"))) for one in picture.iter(tag + "circle")]
+    at = dict(zip(names[: len(circles)], circles, strict=True))
+    along = (at["d"] - at["a"]) / abs(at["d"] - at["a"])
+    beside = []
+    for line in picture.iter(tag + "line"):
+        begin, end = (complex(float(line.get(f"x{i}")), float(line.get(f"y{i}"))) for i in (1, 2))
+        first, last = (begin - at["a"]) / along, (at["d"] - end) / along
+        assert first.real == pytest.approx(16, abs=0.2) and last.real == pytest.approx(16, abs=0.2)
+        assert first.imag == pytest.approx(-last.imag, abs=0.2)
+        beside.append(first.imag)
+    assert beside[0] == pytest.approx(0, abs=0.2) and len(beside) == 4
+    assert all(other - one > 1.5 for one, other in pairwise(beside)), "or one hides another"
+
+
+def test_where_nobody_can_be_reached_there_is_no_tree_and_no_bound(capsys):
+    args = ("--topology", "fattree:4,2", "--source", "000", "--receivers", "001", "--down", "001-s0.00", "--json")
+    code, out, _ = run(capsys, *args)
+    result = json.loads(out)
+    assert (code, result["unreachable"], result["trees"]) == (1, ["001"], [])
+    assert (result["bound_degree"], result["bound_maxflow"]) == (0, 0) and "source" not in result
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""The controller answers as it describes, and asks of bodies what the fabric manager asks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import httpx
+import pytest
+from made_records import group
+from small import run
+
+from datacast.controller.app import make_app
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.http import make_app as make_fabric_app
+
+ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+BODIES = {
+    "POST /groups": ORDER,
+    "POST /plan": ORDER,
+    "POST /groups/{group}/receivers": {"host": "h2"},
+    "PUT /sets/{name}": {"hosts": ["h1"]},
+    "PUT /topology/nodes/{node}": {"kind": "host", "links": [{"to": "s"}]},
+    "PUT /caps/fabric": {"most_bps": 10**9},
+    "PUT /caps/hosts/{host}": {"most_bps": 10**9},
+    "PUT /hosts/{host}/cordon": {"reason": "disk"},
+    "PUT /switches/{switch}/cordon": {"reason": "fan"},
+}
+LIMITS = ("maxLength", "minLength", "maximum", "minimum", "exclusiveMaximum", "maxItems", "minItems", "maxProperties")
+OPEN = ("/console", "/events", "/metrics", "/healthz", "/switches", "/sites", "/site")
+
+
+class Agreeable:
+    """A fabric manager that does all it is told."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def done(*_: Any, **__: Any) -> Any:
+            return group(id="g-1", source="h0") if name == "create_group" else [] if name == "groups" else {}
+
+        return done
+
+
+def operations(app: Any) -> dict[str, Any]:
+    return {f"{m.upper()} {path}": one for path, all_ in app.openapi()["paths"].items() for m, one in all_.items()}
+
+
+def carried() -> list[str]:
+    own = operations(make_app(FabricManagerClient("http://127.0.0.1:9")))
+    return sorted(name for name in own if not name.split()[1].startswith(OPEN))
+
+
+@pytest.mark.parametrize("operation", carried())
+def test_what_is_done_is_answered_with_the_status_that_is_described(operation: str) -> None:
+    app = make_app(cast(FabricManagerClient, Agreeable()))
+    method, path = operation.split()
+
+    async def asked() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://controller") as http:
+            return await http.request(method, re.sub(r"\{\w+\}", "h2", path), json=BODIES.get(operation))
+
+    described = [int(status) for status in operations(app)[operation]["responses"] if status.startswith("2")]
+    answer = run(asked())
+    assert [answer.status_code] == described, answer.text
+
+
+def limits(operation: Any, schemas: Any) -> dict[str, Any]:
+    """What is asked of each member of a body, by its name."""
+
+    def of(schema: Any) -> dict[str, Any]:
+        found = {key: value for key, value in schema.items() if key in LIMITS}
+        for one in [*schema.get("anyOf", []), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])]:
+            found |= of(one)
+        return found
+
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    body = schemas.get(body.get("$ref", "").rpartition("/")[2], body)
+    return {name: of(member) for name, member in body.get("properties", {}).items()}
+
+
+def test_the_controller_bounds_what_the_fabric_manager_bounds_and_alike() -> None:
+    own = make_app(FabricManagerClient("http://127.0.0.1:9"))
+    fabric = make_fabric_app(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    here, there = operations(own), operations(fabric)
+    names = {re.sub(r"\{\w+\}", "{}", name): name for name in there}
+    compared = 0
+    for name, operation in here.items():
+        if (other := names.get(re.sub(r"\{\w+\}", "{}", name))) is not None:
+            own_limits = limits(operation, own.openapi()["components"]["schemas"])
+            others = limits(there[other], fabric.openapi()["components"]["schemas"])
+            assert {m: {key: own_limits[m].get(key) for key in others[m]} for m in others} == others, name
+            compared += bool(others)
+    assert compared >= 6

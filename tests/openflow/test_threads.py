@@ -1,0 +1,52 @@
+"""Threads beside the manager: what is on its way to a switch, and what the fabric manager is told."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+from datacast.controller.southbound.outbox import Outbox
+from datacast.controller.southbound.reporter import Reporter
+
+
+def thread(name: str) -> threading.Thread:
+    return next(one for one in threading.enumerate() if one.name == name)
+
+
+def test_what_is_not_sent_yet_when_a_connection_closes_is_dropped() -> None:
+    sent: list[Any] = []
+    sending, go_on = threading.Event(), threading.Event()
+
+    def send(messages: list[Any]) -> None:
+        sent.append(messages)
+        sending.set()
+        go_on.wait(60)
+
+    box = Outbox("s0-closes", send, lambda error: None)
+    sender = thread("to s0-closes")
+    assert all(box.put([number]) for number in range(3))
+    assert sending.wait(60)
+    box.close()
+    go_on.set()
+    sender.join(60)
+    assert not sender.is_alive() and sent == [[0]]
+
+
+def test_a_reporter_that_was_told_to_stop_says_nothing_any_more() -> None:
+    """What it speaks with is closed then: who would still use it fails."""
+    telling = threading.Event()
+
+    def registrations() -> list[Any]:
+        telling.set()
+        time.sleep(0.3)  # longer than it takes to stop
+        return []
+
+    with socket.create_server(("127.0.0.1", 0)) as manager:
+        reporter = Reporter(f"127.0.0.1:{manager.getsockname()[1]}", registrations, lambda node, error: None)
+        reporter.start()
+        speaking = thread("reporter")
+        assert telling.wait(60)
+        reporter.stop()
+        assert not speaking.is_alive()
