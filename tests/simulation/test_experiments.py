@@ -132,6 +132,12 @@ def test_cells_of_the_matrix_that_are_good_stay_so(cell):
     assert good(row := run_cell(Setting(), cell)) and not row["problem"], row
 
 
+def test_a_connection_in_the_groups_place_is_one_more_of_its_kind():
+    row = run_cell(Setting(), Cell(1, 3, kind="tcp", in_place="cubic"))
+    assert len(row["each"]) == 4 and row["duplicates"] == 0 and row["used"] > 0.98
+    assert 0.67 <= row["share"] <= 1.5 and row["share"] != run_cell(Setting(), Cell(1, 3, kind="tcp"))["share"]
+
+
 def test_a_loss_on_a_long_path_is_made_good_along_the_cubic():
     """833 packets of which three tenths are lost: back after (250 / 0.4) ^ 1/3 = 8.5 s, where Reno takes 47."""
     d = dumbbell(Setting(), Cell(1, queue=1000, rtt_us=100_000, mbps=100, receivers=1))
