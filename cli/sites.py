@@ -56,10 +56,12 @@ def add(file: File, name: Name, ca: Authority, url: Url = None) -> None:
     """Make another site known; what was said of it before is replaced."""
     known = _read(file).model_dump(exclude_none=True)
     try:
-        ssl.create_default_context(cafile=str(ca))
+        authorities = ssl.create_default_context(cafile=str(ca)).get_ca_certs()
+        why = "" if authorities else "the certificate is no authority's"
     except OSError as error:  # of TLS too
-        why = "no certificate stands there" if isinstance(error, ssl.SSLError) else error.strerror
-        raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem") from error
+        why = "no certificate stands there" if isinstance(error, ssl.SSLError) else str(error.strerror)
+    if why:
+        raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem")
     known["sites"][name] = {"ca": str(ca.absolute()), **({"url": url} if url else {})}
     _write(file, known)
     print(f"{file}: site {name} is known")

@@ -87,6 +87,14 @@ class Fault:
     """The cables concerned, by their ends."""
 
 
+def _number(text: str) -> float:
+    """0 for what is none: nothing takes that."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
 def _seconds(number: str, unit: str) -> float:
     return float(number) / (1000 if unit == "ms" else 1)
 
@@ -155,14 +163,13 @@ class _Parser:
             at, end = self.span((m[2], m[3]), (m[4], m[5]), "restart")
             return Fault(spec, "upgrade", at, self.node(m[1], "switch"), end_s=at if end is None else end)
         if m := match(rf"agent (\S+?) cpu ([0-9.]+)% at {TIME}(?:, ?back at {TIME})?"):
-            share = float(m[2]) / 100 if m[2].count(".") < 2 and m[2] != "." else 0.0
+            share = _number(m[2]) / 100
             if not 0.01 <= share <= 1:
                 raise self.error("its part of a processor must be between 1% and 100%", m[2])
             at, end = self.span((m[3], m[4]), (m[5], m[6]), "return")
             return Fault(spec, "cpu", at, self.node(m[1], "host"), share=share, end_s=end)
         if m := match(rf"agent (\S+?) disk ([0-9.]+)(k|m|g)?byte at {TIME}(?:, ?back at {TIME})?"):
-            number = float(m[2]) if m[2].count(".") < 2 and m[2] != "." else 0.0
-            bps = int(number * {None: 1, "k": 10**3, "m": 10**6, "g": 10**9}[m[3]])
+            bps = int(_number(m[2]) * {None: 1, "k": 10**3, "m": 10**6, "g": 10**9}[m[3]])
             if not bps >= DISK_LEAST:
                 raise self.error(f"a disk writes at least {DISK_LEAST} bytes a second", m[2])
             at, end = self.span((m[4], m[5]), (m[6], m[7]), "return")
@@ -179,7 +186,7 @@ class _Parser:
                 spec, "blackhole", at, name, int(m[2]), way=m[3] or "both", end_s=end, links=self.cable(name, m[2])
             )
         if m := match(rf"corrupt (\S+) ([0-9.]+(?:e-?\d+)?)(?: at {TIME})?"):
-            share = float(m[2]) if m[2].count(".") < 2 and m[2] != "." else 0.0
+            share = _number(m[2])
             if not 0 < share <= 1:
                 raise self.error("the share must be a number above 0 and at most 1", m[2])
             at = _seconds(m[3], m[4]) if m[3] else 0.0

@@ -179,9 +179,43 @@ def make_plan(
     -----
     O(nodes + cables).
     """
+    cables, ports = _cabled(graph, rate_bps, mtu, queue_packets)
+    if (lines := sum(cable.delay_us > 0 for cable in cables)) > DELAYED_MAX:
+        raise LabError(f"{lines} links have a delay, the delay line takes {DELAYED_MAX}", what="delay_ms")
+    hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
+    switches = [name for name in graph.nodes if name not in set(hosts)]
+    if not hosts:
+        raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
+    network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
+    sizes = {name: len(ports[name]) for name in switches if name not in apart}
+    groups = pack(sizes, ports_each(sizes, ports_per_process, cores))
+    groups += [[name] for name in switches if name in apart]
+    if len(hosts) + len(groups) + 3 > network.num_addresses:
+        raise LabError(f"{len(hosts)} hosts are more than the management network {network} holds")
+    address = network.hosts()
+
+    def machine(name: str, nodes: list[str]) -> Machine:
+        return Machine(
+            name,
+            str(next(address)),
+            tuple(nodes),
+            {node: tuple(ports[node][number] for number in sorted(ports[node])) for node in nodes},
+        )
+
+    machines = {name: machine(name, [name]) for name in hosts}
+    groups_machines = [machine(f"sw{i}", names) for i, names in enumerate(groups)]
+    root = str(network.broadcast_address - 1)
+    forwards = {name: bool(data.get("forwards", data["kind"] == "switch")) for name, data in graph.nodes(data=True)}
+    return Plan(machines, groups_machines, cables, SLOT_PREFIX, root, forwards)
+
+
+def _cabled(
+    graph: nx.Graph, rate_bps: int, mtu: int, queue_packets: int
+) -> tuple[list[Cable], dict[str, dict[int, Port]]]:
+    """The cables, and every node's ports by number. Raises LabError."""
     index = {name: i for i, name in enumerate(graph.nodes)}
     ports: dict[str, dict[int, Port]] = {name: {} for name in graph.nodes}
-    cables = []
+    cables: list[Cable] = []
     for u, v, data in graph.edges(data=True):
         pu, pv = int(data["ports"][u]), int(data["ports"][v])
         made: dict[str, tuple[str, str]] = data.get("interfaces") or {
@@ -211,33 +245,7 @@ def make_plan(
                 round(1000 * data.get("delay_ms", 0)),
             )
         )
-    if (lines := sum(cable.delay_us > 0 for cable in cables)) > DELAYED_MAX:
-        raise LabError(f"{lines} links have a delay, the delay line takes {DELAYED_MAX}", what="delay_ms")
-    hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
-    switches = [name for name in graph.nodes if name not in set(hosts)]
-    if not hosts:
-        raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
-    network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
-    sizes = {name: len(ports[name]) for name in switches if name not in apart}
-    groups = pack(sizes, ports_each(sizes, ports_per_process, cores))
-    groups += [[name] for name in switches if name in apart]
-    if len(hosts) + len(groups) + 3 > network.num_addresses:
-        raise LabError(f"{len(hosts)} hosts are more than the management network {network} holds")
-    address = network.hosts()
-
-    def machine(name: str, nodes: list[str]) -> Machine:
-        return Machine(
-            name,
-            str(next(address)),
-            tuple(nodes),
-            {node: tuple(ports[node][number] for number in sorted(ports[node])) for node in nodes},
-        )
-
-    machines = {name: machine(name, [name]) for name in hosts}
-    groups_machines = [machine(f"sw{i}", names) for i, names in enumerate(groups)]
-    root = str(network.broadcast_address - 1)
-    forwards = {name: bool(data.get("forwards", data["kind"] == "switch")) for name, data in graph.nodes(data=True)}
-    return Plan(machines, groups_machines, cables, SLOT_PREFIX, root, forwards)
+    return cables, ports
 
 
 def _of(data: Mapping[str, Any], key: str, default: int) -> int:

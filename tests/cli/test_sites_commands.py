@@ -35,6 +35,8 @@ def test_a_site_is_made_known_and_forgotten(tmp_path: Path):
     (tmp_path / "text").write_text("no certificate")
     code, out = run("add", str(file), "sfo", "--ca", str(tmp_path / "text"))
     assert code == 1 and "no certificate stands there" in out
+    code, out = run("add", str(file), "sfo", "--ca", other.issue("controller/main")[0])
+    assert code == 1 and "the certificate is no authority's" in out
     code, out = run("add", str(file), "syd", "--ca", str(other.ca), "--url", "10.0.0.2:7580")
     assert code == 1 and "'10.0.0.2:7580' is not https://HOST:PORT" in out and "pydantic" not in out
     code, out = run("add", str(file), "all", "--ca", str(other.ca))
