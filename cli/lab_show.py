@@ -20,7 +20,7 @@ from datacast.cli.showing import appliance_notes, message_of
 if TYPE_CHECKING:
     from datacast.controller.api.records import GroupRecord
     from datacast.lab.lab import Lab
-    from datacast.lab.report import Report
+    from datacast.lab.report import FaultReport, Report
     from datacast.lab.site_lab import SitesLab
     from datacast.lab.site_run import SitesReport
 
@@ -194,13 +194,26 @@ def print_report(report: Report) -> None:
             name,
             _number(figure.finish_s),
             _number(figure.goodput_mbps, digits=1),
-            Text("ok", "green") if figure.sha256_ok else Text("wrong", "red"),
+            Text("ok", "green") if figure.sha256_ok else Text("wrong", "red") if figure.state == "done" else "-",
             message_of(figure.error or None),
         )
     console.print(table)
+    if report.faults:
+        console.print(_faults(report.faults))
     for text in appliance_notes(report.plain_branches, report.reactions):
         console.print(text, style="yellow")
     _print_verdict(console, report)
+
+
+def _faults(faults: list[FaultReport]) -> Table:
+    """What became of each, in milliseconds after it."""
+    table = Table(title="faults, ms after each", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for title in ("fault", "detected", "known", "signalled", "resumed", "all resumed", ""):
+        table.add_column(title, justify="left" if title in ("fault", "") else "right")
+    for fault in faults:
+        after = (fault.detected_ms, fault.known_ms, fault.signalled_ms, fault.resumed_ms, fault.all_resumed_ms)
+        table.add_row(fault.spec, *(_number(value, digits=1) for value in after), Text(fault.error or "", "yellow"))
+    return table
 
 
 def print_sites_report(report: SitesReport) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import made_records
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
 from datacast.cli.lab_show import Screen, print_sites_report
 from datacast.cli.main import build
 from datacast.lab.counters import CpuUse, Traffic
-from datacast.lab.report import Measured, Report, Settings, make_report, plain
+from datacast.lab.report import FaultReport, Measured, Report, Settings, make_report, plain
 from datacast.lab.site_run import FaultOfSites, HostFigures, SiteFigures, SitesReport, SitesSettings, WanFigures
 
 
@@ -76,7 +77,7 @@ def test_a_good_run_is_shown_beside_its_ideal_and_exits_with_0(ran: Any) -> None
 def test_a_run_that_somebody_has_not_got_says_who_and_why_and_exits_with_1(ran: Any) -> None:
     code, out = ran(report(lost="c"))
     assert code == 1 and "delivered to 1 of 2 one has failed" in out
-    assert words(out, "c ") == ["c", "-", "-", "wrong", "c:", "no", "space", "left"]
+    assert words(out, "c ") == ["c", "-", "-", "-", "c:", "no", "space", "left"]
 
 
 def test_branches_that_only_forwarded_are_told(ran: Any) -> None:
@@ -90,6 +91,20 @@ def test_the_report_goes_to_a_file_or_alone_to_standard_output(ran: Any, tmp_pat
     assert json.loads(path.read_text()) == plain(made) and f"report: {path}" in out.replace("\n", "")
     code, out = ran(report(lost="b"), "--json", "-")
     assert code == 1 and not json.loads(out)["ok"]
+
+
+def test_faults_are_shown_with_what_became_of_them(ran: Any) -> None:
+    mended = FaultReport(
+        spec="link a:0 down at 2s", at_s=2.0, failed_ns=1, error=None, detected_ms=0.4, known_ms=1.2,
+        recomputed_ms=2.0, signalled_ms=6.1, resumed_ms=8.25, all_resumed_ms=None,
+    )  # fmt: skip
+    late = structs.replace(
+        mended, spec="fill disk b at 9s", failed_ns=None, error="the transfer was over before", detected_ms=None
+    )
+    _, out = ran(structs.replace(report(), faults=[mended, late]))
+    assert words(out, "link a:0")[-5:] == ["0.4", "1.2", "6.1", "8.2", "-"]
+    assert "the transfer was over before" in out
+    assert "faults" not in ran(report())[1]
 
 
 def test_sites_are_shown_with_their_links_and_what_went_wrong_with_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
