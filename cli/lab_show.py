@@ -162,7 +162,7 @@ def _print_verdict(console: Console, report: Report | SitesReport) -> None:
     if report.ok:
         console.print(f"delivered to {good} of {len(receivers)} and verified", style="green")
     else:
-        console.print(Text(f"delivered to {good} of {len(receivers)}", "red"), message_of(report.error))
+        console.print(Text(f"delivered to {good} of {len(receivers)}:", "red"), message_of(report.error))
 
 
 def print_report(report: Report) -> None:

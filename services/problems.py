@@ -57,12 +57,14 @@ class Problem(DatacastError):
         return body
 
     @classmethod
-    def from_json(cls, status: int, body: Any) -> Problem:
-        if not isinstance(body, dict):
-            return cls(status, "error", f"unexpected answer: HTTP {status}")
+    def from_json(cls, status: int, body: Any, who: str) -> Problem:
+        """`body`: what `who` has answered. A 404 of a proxy, or of another service, says nothing of a group."""
+        if not isinstance(body, dict) or "code" not in body:
+            text = f"{who} answers HTTP {status}, and not as Datacast does"
+            return cls(502, "bad_answer", text, what=who, remedy="is that the address?")
         return cls(
             status,
-            str(body.get("code", "error")),
+            str(body["code"]),
             str(body.get("detail", f"HTTP {status}")),
             str(body.get("what", "")),
             str(body.get("remedy", "")),
@@ -132,7 +134,7 @@ def decoded(answer: httpx.Response) -> Any:
     except ValueError:
         body = None
     if answer.status_code >= 400:
-        raise Problem.from_json(answer.status_code, body)
+        raise Problem.from_json(answer.status_code, body, f"{answer.url.scheme}://{answer.url.netloc.decode()}")
     return body
 
 
@@ -273,13 +275,11 @@ class JsonClient:
                 if answer.status_code >= 400:
                     await answer.aread()
                     try:
-                        decoded = answer.json()
-                    except ValueError:
-                        decoded = None
-                    problem = Problem.from_json(answer.status_code, decoded)
-                    if problem.code == NO_LEADER:
-                        self._next()
-                    raise problem
+                        decoded(answer)
+                    except Problem as told:
+                        if told.code == NO_LEADER:
+                            self._next()
+                        raise
                 async for line in answer.aiter_lines():
                     if line:
                         yield line

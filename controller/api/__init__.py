@@ -225,7 +225,7 @@ class ControllerClient:
             ) as answer:
                 if answer.status_code >= 400:
                     answer.read()
-                    raise Problem.from_json(answer.status_code, answer.json())
+                    decoded(answer)
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
                         yield self._event(line[len("data: ") :])
@@ -240,7 +240,7 @@ class ControllerClient:
         """Raises Problem, also where the event is that the controller could not go on."""
         answer = json.loads(line)
         if answer.get("type") == "error":
-            raise Problem.from_json(int(answer.get("status", 503)), answer)
+            raise Problem.from_json(int(answer.get("status", 503)), answer, f"the controller at {self.url}")
         event: Event = formed(answer, records.Event, f"controller at {self.url}")  # type: ignore[arg-type]
         return event
 

@@ -184,7 +184,7 @@ class Peers:
         except ValueError as error:
             raise SiteError(f"site {name} answers {method} {path} with no JSON", name, "bad_answer") from error
         if answer.status_code >= 400:
-            raise Problem.from_json(answer.status_code, told)
+            raise Problem.from_json(answer.status_code, told, f"site {name}")
         return told
 
     async def orders(self, name: str) -> Orders:

@@ -76,7 +76,7 @@ def test_a_good_run_is_shown_beside_its_ideal_and_exits_with_0(ran: Any) -> None
 
 def test_a_run_that_somebody_has_not_got_says_who_and_why_and_exits_with_1(ran: Any) -> None:
     code, out = ran(report(lost="c"))
-    assert code == 1 and "delivered to 1 of 2 one has failed" in out
+    assert code == 1 and "delivered to 1 of 2: one has failed" in out
     assert words(out, "c ") == ["c", "-", "-", "-", "c:", "no", "space", "left"]
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from made_records import group, summary, topology
@@ -294,6 +295,17 @@ def test_events_that_end_because_the_fabric_manager_is_gone_say_so() -> None:
     with pytest.raises(Problem, match="no fabric manager at unix:/x") as told:
         client._event(json.dumps(gone))
     assert told.value.status == 503
+
+
+def test_a_page_of_somebody_else_is_no_answer_and_says_where() -> None:
+    client = ControllerClient("http://127.0.0.1:9")
+    page = httpx.MockTransport(lambda _: httpx.Response(404, text="<h1>Not Found</h1>"))
+    client._clients = [httpx.Client(transport=page, base_url="http://127.0.0.1:9")]
+    for ask in (lambda: client.group("g-1"), lambda: next(iter(client.events()))):
+        with pytest.raises(Problem, match="answers HTTP 404, and not as Datacast does") as told:
+            ask()
+        assert told.value.what == "http://127.0.0.1:9"
+        assert report(told.value) == 1, "3 is for a group that is not there"
 
 
 def test_names_from_elsewhere_do_not_move_the_cursor_or_end_a_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,20 +164,25 @@ def test_answers_of_something_that_is_none_of_our_services_are_problems() -> Non
     app.get("/text")(lambda: Response("<html>", status_code=502))
     app.get("/list")(lambda: Response("[1]", status_code=500))
     app.get("/odd")(lambda: Response('{"code": 7}', status_code=400))
+    app.get("/page")(lambda: Response("<h1>Not Found</h1>", status_code=404))
+    app.get("/other")(lambda: Response('{"detail": "Not Found"}', status_code=404))
 
     async def scenario():
         async with served(app) as [server], JsonClient(url_of(server)) as client:
             found = []
-            for path in ("/text", "/list", "/odd", "/absent"):
+            for path in ("/text", "/list", "/odd", "/absent", "/page", "/other"):
                 with pytest.raises(Problem) as plain:
                     await client.request("GET", path)
                 with pytest.raises(Problem) as stream:
                     await anext(client.texts(path))
                 assert plain.value.to_json() == stream.value.to_json(), path
                 found.append((plain.value.status, plain.value.code))
+                if plain.value.code == "bad_answer":
+                    assert url_of(server) in plain.value.message and "not as Datacast does" in plain.value.message
             return found
 
-    assert run(scenario()) == [(502, "error"), (500, "error"), (400, "7"), (404, "not_found")]
+    none = (502, "bad_answer")  # another's 404 says nothing of a group
+    assert run(scenario()) == [none, none, (400, "7"), (404, "not_found"), none, none]
 
 
 def test_of_two_services_the_one_that_leads_is_asked() -> None:
