@@ -399,13 +399,12 @@ static enum options_result take_file(struct options *o, const char *path)
   return argc < 0 ? OPTIONS_BAD : take_all(o, argc, argv, NULL);
 }
 
-/* Values are cut up where they stand, and ps shall show the command line as it was given. */
+/* Values are cut up where they stand, and ps shall show the command line as it was given. NULL: too long. */
 static char **copied(int argc, char **argv)
 {
-  static char **copy;
-  copy = calloc((size_t)argc + 1, sizeof *copy);
-  for (int i = 0; copy != NULL && i < argc; i++)
-    if ((copy[i] = strdup(argv[i])) == NULL)
+  static char *copy[CONFIG_ARGS_MAX + 1];
+  for (int i = 0; i < argc; i++)
+    if (i == CONFIG_ARGS_MAX || (copy[i] = strdup(argv[i])) == NULL)
       return NULL;
   return copy;
 }
@@ -413,7 +412,7 @@ static char **copied(int argc, char **argv)
 enum options_result options_parse(struct options *o, int argc, char **argv)
 {
   if ((argv = copied(argc, argv)) == NULL)
-    return complain("there is no memory");
+    return complain("too many options");
   *o = (struct options){.forward = {.cache_bytes = 128u << 10, .cache_memory = 12u << 20, .cache_trees = 64},
                         .groups = GROUPS_DEFAULT,
                         .workers = 1,
