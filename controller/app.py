@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, Depends, FastAPI, Header, Path, Query, Request, Response, Security
+from fastapi import Body, Depends, FastAPI, Header, Path, Query, Response, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.security import HTTPBearer
@@ -26,7 +25,7 @@ from . import console, group_rest
 from .access import Access
 from .api.records import Health, Topology
 from .audit import Audit
-from .metrics import CONTENT_TYPE, Fabric, FabricMetrics, RequestMetrics, render
+from .metrics import CONTENT_TYPE, Fabric, FabricMetrics, Measured, RequestMetrics, render
 from .responses import problems
 from .sites import rest as sites_rest
 
@@ -81,17 +80,8 @@ def make_app(
     own = RequestMetrics()
     streams: set[object] = set()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
+    app.add_middleware(Measured, own=own)
     app.include_router(sites_rest.router(sites))
-
-    @app.middleware("http")
-    async def measure(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        request.state.accepted_ns = time.time_ns()
-        started = time.perf_counter()
-        response = await go_on(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        own.requests.labels(route, request.method if route != "unknown" else "any", response.status_code).inc()
-        own.seconds.labels(route).observe(time.perf_counter() - started)
-        return response
 
     app.include_router(group_rest.router(client, sites))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
@@ -9,6 +10,7 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from datacast.fabric_manager.api import GroupState
 from datacast.fabric_manager.api.records import FabricHealth, Host, Totals
@@ -40,6 +42,30 @@ class RequestMetrics:
             registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
         )
+
+
+class Measured:
+    """ASGI middleware: when a request came, and how it was answered. Not Starlette's own kind of middleware, which
+    starts a task for each request and passes all that is sent through a queue."""
+
+    def __init__(self, app: ASGIApp, own: RequestMetrics) -> None:
+        self.app, self.own = app, own
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        scope.setdefault("state", {})["accepted_ns"] = time.time_ns()
+        started = time.perf_counter()
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "unknown")
+                method = scope["method"] if route != "unknown" else "any"
+                self.own.requests.labels(route, method, message["status"]).inc()
+                self.own.seconds.labels(route).observe(time.perf_counter() - started)
+            await send(message)
+
+        await self.app(scope, receive, told)
 
 
 @dataclass(frozen=True)
