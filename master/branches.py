@@ -62,7 +62,8 @@ class Branches:
         """To some members, at most `most` in each. Their order by distance is kept: a search of the whole topology
         would hold up every change of routes."""
         if len(self._near) != len(self._members) or self._near[0] != lead:
-            self._near = [lead, *nearest(self._view.graph, lead, self._members)]
+            assert self._view.network
+            self._near = [lead, *nearest(self._view.network, lead, self._members)]
         found = [name for name in self._near[1:] if name in names]
         chunks = [found[at : at + most] for at in range(0, len(found), most)] or [[]]
         children = max(2, min(FAN_OUT, CHILDREN_MAX // len(chunks)))

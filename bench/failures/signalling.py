@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 
-from datacast.core.trees import signalling_tree
+from datacast.core.trees import Network, signalling_tree
 from datacast.lab.lab import Lab
 from datacast.master.answers import Answer
 from datacast.master.branches import FAN_OUT
@@ -30,6 +30,7 @@ class Signalling:
 
     def __init__(self, lab: Lab, source: str, groups: list[list[str]]) -> None:
         self.lab, self.source, self.groups = lab, source, groups
+        self._network = Network(lab.graph)
         self.found: dict[str, list[float]] = {}
         self._kept: dict[str, Connection] = {}
         self._security = lab.credentials.security("master/main")
@@ -65,7 +66,7 @@ class Signalling:
     async def _tree(self, names: list[str]) -> Mapping[str, Answer]:
         addresses = {name: self.lab.agent_address(name) for name in (self.source, *names)}
         parts = dict.fromkeys(names, Routes({"1": ROUTE}))
-        tree = tree_message(signalling_tree(self.lab.graph, self.source, names, FAN_OUT), self.source, addresses, parts)
+        tree = tree_message(signalling_tree(self._network, self.source, names, FAN_OUT), self.source, addresses, parts)
         return (await self._kept[self.source].ask(PING, "bench", tree, None, TIMEOUT_S)).read()
 
     async def _one(self, name: str, connection: Connection) -> Mapping[str, Answer]:

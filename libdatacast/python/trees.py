@@ -149,6 +149,8 @@ class Network:
         """Trees of all groups, where somebody keeps count: sets that were put away repair by it."""
         self.version = 0
         """Another number whenever trees computed from now on may be others: links, or where waypoints can be."""
+        self.up = np.ones(2 * len(self._links), bool)
+        """By arc."""
         self._idle: list[Any] = []
         self._shallower: dict[int, Network] = {}
         """By labels."""
@@ -237,6 +239,7 @@ class Network:
         arc = self.arc(u, v)
         self.version += bool(lib.dc_net_is_up(self._net, arc)) != up
         lib.dc_net_set_up(self._net, arc, up)
+        self.up[[arc, self.arc(v, u)]] = up
         return arc
 
     def set_cache(self, name: str, can: bool) -> None:

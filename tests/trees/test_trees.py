@@ -1,6 +1,7 @@
 """Trees: properties over random topologies, failures, groups; the true maximum; the paper's examples; repair."""
 
 import itertools
+import math
 import random
 
 import networkx as nx
@@ -18,6 +19,7 @@ from datacast.core.trees import (
     TreeError,
     UnknownNode,
     Unreachable,
+    nearest,
     signalling_tree,
     steiner_trees,
 )
@@ -522,7 +524,7 @@ def test_receivers_cut_off_are_listed_and_the_others_served():
 def test_signalling_tree_reaches_everybody_with_its_fanout():
     g = topologies.bcube(4, 2)
     members = topologies.hosts(g)[:50]
-    tree = signalling_tree(g, members[3], members, fanout=4)
+    tree = signalling_tree(Network(g), members[3], members, fanout=4)
     assert set(tree) == set(members)
     assert max(len(c) for c in tree.values()) <= 4
     seen, queue = {members[3]}, [members[3]]
@@ -530,3 +532,22 @@ def test_signalling_tree_reaches_everybody_with_its_fanout():
         queue += tree[node]
         seen |= set(tree[node])
     assert seen == set(members) and len(queue) == len(members)
+
+
+def test_members_of_signalling_come_by_their_distance_over_links_that_are_up():
+    g = topologies.bcube(4, 2)
+    network, members = Network(g), topologies.hosts(g)
+    cut = members[7]
+    for u, v in [*random.Random(1).sample(list(g.edges), 40), *g.edges(cut)]:
+        network.set_up(u, v, False)
+        g.edges[u, v]["up"] = False
+    up = nx.Graph((u, v) for u, v, data in g.edges(data=True) if data.get("up", True))
+    far = nx.single_source_shortest_path_length(up, members[3])
+    order = nearest(network, members[3], members)
+    assert sorted(order) == sorted(set(members) - {members[3]})
+    assert [far.get(name, math.inf) for name in order] == sorted(far.get(name, math.inf) for name in order)
+    assert order[-1] == cut
+    network.set_up(*next(iter(g.edges(cut))), True)
+    assert nearest(network, members[3], members)[-1] != cut
+    with pytest.raises(UnknownNode):
+        nearest(network, members[3], ["nobody"])
