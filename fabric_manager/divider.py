@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from datacast.services.priority import as_the_process
-
 from .api import orders
 from .fabric import Fabric
 from .record import Record
@@ -69,7 +67,7 @@ class Divider:
         self._pending: dict[str, Ask | None] = {}
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "shares", as_the_process)
+        self._thread = ThreadPoolExecutor(1, "shares")
         self._spent = 0.0
         """Seconds of a processor that the thread has had."""
         self._capacities: dict[Arc, float] = {}

@@ -19,6 +19,7 @@ from datacast.lab.errors import LabError
 from datacast.lab.services import Order, is_here
 from datacast.lab.signals import Signals
 from datacast.services.forks import Forked
+from datacast.services.priority import be_ordinary
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -49,8 +50,9 @@ def may_be_realtime() -> bool:
 
 
 def in_child() -> None:
-    """Be told when the lab dies, also from kill -9. Go before ordinary processes."""
+    """Be told when the lab dies, also from kill -9. Go before ordinary processes, but load as one of them."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    be_ordinary()
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
     # Where the kernel divides processors by session first (autogroup), a nice value counts inside its session only.

@@ -26,6 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from .priority import be_ordinary
+
 ANSWER_S = 30.0
 """To fork takes some milliseconds, to load everything a second or, on a busy machine, several."""
 ARGUMENTS_MAX = 1 << 17
@@ -151,6 +153,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 def _alone(keep: socket.socket, name: str) -> None:
     """In the new process: nothing of the old one but its memory."""
+    be_ordinary()
     at = keep.fileno()
     os.closerange(3, at)
     os.closerange(at + 1, FILES_MAX)
@@ -222,6 +225,7 @@ def _live(main: Main, arguments: list[str]) -> NoReturn:
 
 
 if __name__ == "__main__":
+    be_ordinary()
     asked = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     run: Main = importlib.import_module(sys.argv[1]).main

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from datacast.core.errors import DatacastError
@@ -19,12 +18,13 @@ class PriorityError(DatacastError):
 
 
 def go_realtime(priority: int) -> None:
-    """SCHED_RR for this process at 1 (lowest) to 99; 0 changes nothing. Processes that it starts are ordinary ones:
-    they ask for themselves. Raises PriorityError."""
+    """SCHED_RR for this process at 1 (lowest) to 99; 0 changes nothing. Call it before there are other threads: those
+    that are started later have it, too. All threads of a Python process take turns at one lock, and an ordinary one
+    that holds it and gets no processor holds up all others, for most of a second. Raises PriorityError."""
     if priority == 0:
         return
     try:
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
     except OSError as error:
         raise PriorityError(f"real-time priority {priority}: {error.strerror}; {REMEDY}", what=str(priority)) from error
 
@@ -35,8 +35,7 @@ def below(priority: int) -> int:
     return max(1, priority - 2) if priority else 0
 
 
-def as_the_process() -> None:
-    """The calling thread gets the process's own priority: threads begin as ordinary ones, also where everybody waits
-    for what they do. Where that is not allowed it stays as it is."""
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.sched_getscheduler(os.getpid()), os.sched_getparam(os.getpid()))
+def be_ordinary() -> None:
+    """In a new process that a real-time one has started: it is to ask for itself, once it has loaded what it needs."""
+    if os.sched_getscheduler(0) == os.SCHED_RR:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

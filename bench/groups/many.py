@@ -21,7 +21,7 @@ from typing import Any
 from datacast.lab.counters import cpu_sample, cpu_use
 from datacast.lab.lab import Lab, LabOptions
 from datacast.lab.state import marked
-from datacast.services.priority import as_the_process, go_realtime
+from datacast.services.priority import go_realtime
 
 FINAL = ("done", "partial", "failed", "cancelled")
 RECEIVERS = 5
@@ -65,7 +65,6 @@ def one_run(lab: Lab, count: int, size: int, seed: int) -> dict[str, Any]:
 
     def probe() -> None:
         """What an operator's question takes meanwhile."""
-        as_the_process()
         while not over.is_set():
             began = time.monotonic()
             lab.rest_json("GET", "/healthz", timeout_s=60)
@@ -76,7 +75,7 @@ def one_run(lab: Lab, count: int, size: int, seed: int) -> dict[str, Any]:
     prober.start()
     before = cpu_sample(marked(lab.identity))
     began = time.monotonic()
-    with ThreadPoolExecutor(16, initializer=as_the_process) as pool:
+    with ThreadPoolExecutor(16) as pool:
         posted = list(pool.map(lambda spec: lab.rest_json("POST", "/groups", spec, timeout_s=60), specs))
     accepted = time.monotonic() - began
     names = {group["id"] for group in posted}

@@ -19,8 +19,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datacast.services.priority import as_the_process
-
 from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, watch_by_looking
 
 T = TypeVar("T")
@@ -59,7 +57,6 @@ class SqliteStore(Store):
 
     # ---- the thread ----
     def _run(self, opened: queue.SimpleQueue[Exception | None]) -> None:
-        as_the_process()  # every request waits for it
         try:
             db = self._open()
         except (sqlite3.Error, OSError, StoreError) as error:

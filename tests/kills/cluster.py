@@ -95,8 +95,11 @@ class Cluster(Lab):
         cert, key = map(str, self._etcd_files)
         client = f"https://127.0.0.1:{self._ports[member]}"
         peers = [f"https://127.0.0.1:{port}" for port in self._ports[MEMBERS : 2 * MEMBERS]]
+        # As on a machine of its own: whoever writes waits for it, and so does whoever takes over.
+        first = ["chrt", "--rr", str(self.control_priority)] if self.control_priority else []
         return [
-            program, "--name", f"m{member}", "--data-dir", str(self._folder("etcd") / f"m{member}"), *ETCD_TIMES,
+            *first, program, *ETCD_TIMES,
+            "--name", f"m{member}", "--data-dir", str(self._folder("etcd") / f"m{member}"),
             "--listen-client-urls", client, "--advertise-client-urls", client,
             "--listen-peer-urls", peers[member], "--initial-advertise-peer-urls", peers[member],
             "--initial-cluster", ",".join(f"m{at}={peer}" for at, peer in enumerate(peers)),

@@ -14,13 +14,47 @@ import pytest
 from datacast.lab.processes import may_be_realtime
 from datacast.services.priority import below
 
+realtime = pytest.mark.skipif(
+    os.geteuid() == 0 and not may_be_realtime(), reason="the kernel allows no real-time priority here"
+)
+
 
 def test_a_worker_is_two_below_as_far_as_there_is_one() -> None:
     assert [below(priority) for priority in (0, 1, 2, 3, 99)] == [0, 1, 1, 1, 97]
 
 
+SAID = """
+import asyncio, os, select, sys
+from datacast.services.nursery import Nursery
+from datacast.services.priority import go_realtime
+
+def mine():
+    return os.sched_getparam(0).sched_priority
+
+def main(arguments):
+    print(mine(), file=sys.stderr, flush=True)
+
+async def say():
+    go_realtime(2)
+    print(mine(), await asyncio.to_thread(mine), file=sys.stderr, flush=True)
+
+asyncio.run(say())
+nursery = Nursery("__main__", "said")
+select.select([nursery.start([]).process], [], [])
+nursery.close()
+"""
+
+
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() == 0 and not may_be_realtime(), reason="the kernel allows no real-time priority here")
+@realtime
+def test_threads_have_the_priority_of_their_process_and_what_it_forks_has_none() -> None:
+    """An ordinary thread that has Python's lock, and no processor, would hold up the others."""
+    said = subprocess.run([sys.executable, "-c", SAID], stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert said.split() == ["2", "2", "0"]
+
+
+@pytest.mark.root
+@realtime
 def test_the_workers_of_a_fabric_manager_stand_below_it(tmp_path: Path) -> None:
     manager = subprocess.Popen(
         [
