@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -63,6 +64,8 @@ def watched(tree: Tree, folders: Iterable[str], kept: Path, until: float) -> Cov
         )
         tree.run(f"{pytest} {' '.join(some)}")
         del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
+        if spoilt(tree.log.read_text(errors="replace")):
+            raise SystemExit(f"{some[0]}: too many tests fail as they are watched: see {tree.log}")
         if not list(place.glob("*.json")):
             raise SystemExit(f"{some[0]}: nothing was watched: see {tree.log}")
         (place / "done").write_text("\n".join(some))
@@ -70,6 +73,12 @@ def watched(tree: Tree, folders: Iterable[str], kept: Path, until: float) -> Cov
     for path in kept.glob("*/done"):
         cover.read(path.parent)
     return cover
+
+
+def spoilt(said: str) -> bool:
+    """Whether many tests did not run to their ends, by pytest's last line: what was not built, say, nobody reaches."""
+    ends = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", said.rstrip()[-200:])}
+    return 10 * (ends.get("failed", 0) + ends.get("error", 0)) > ends.get("passed", 0)
 
 
 def _files(tree: Path, folder: str) -> list[str]:

@@ -14,6 +14,7 @@ import argparse
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ LIMIT = 1800.0
 """Seconds for a listed mistake. What needs longer has hung: noticed, too."""
 TRUSTED = 2
 """A test that passed so often without the change is not asked again whether it fails anyway."""
-FAILED = re.compile(rb"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.M)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*)$", re.M)
 COUNTED = ("killed", "survived", "same")
 NOTHING = 5
 """What pytest says when it was given no test."""
@@ -152,6 +153,13 @@ class Campaign:
         names = [test for name in tests for test in ([name] if name in known else known) if test.startswith(name)]
         return 60.0 + 6 * sum(known[test] for test in names)
 
+    def failed(self, said: str) -> str:
+        """The test, of those that are known, that pytest named first; what it says after the name may be anything."""
+        for line in FAILED.findall(said):
+            if found := max((test for test in self.cover.seconds if line.startswith(test)), key=len, default=""):
+                return found
+        return ""
+
     def attempt(self, tree: Tree, part: Part, change: Change) -> Result:
         path = tree.path / change.path
         before = path.read_text()
@@ -189,10 +197,9 @@ class Campaign:
                 code = tree.run(part.last, 900.0)
             if code == 0:
                 return result("survived")
-            suspects = [name.decode() for name in FAILED.findall(tree.log.read_bytes())]
+            suspect = self.failed(tree.log.read_text(errors="replace"))
         finally:
             path.write_text(before)
-        suspect = suspects[0] if suspects else ""
         if suspect and self.passed[suspect] >= TRUSTED:
             return result("killed", suspect)
         if code is not None and not stage:
@@ -209,7 +216,7 @@ class Campaign:
 
 
 def pytest(tests: list[str]) -> str:
-    chosen = " ".join(f"'{test}'" for test in tests)
+    chosen = shlex.join(tests)
     return f".venv/bin/python -m pytest -x -q -p no:cacheprovider -m '{cover.MARKS}' {chosen}"
 
 

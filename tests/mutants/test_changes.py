@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -89,6 +90,20 @@ def test_what_hangs_is_ended_and_says_so(tmp_path: Path) -> None:
 def test_quick_tests_go_first_and_slow_ones_last() -> None:
     seconds = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 30.0, "e": 1.0}
     assert cover.in_parts(list(seconds), seconds, (4.0, 25.0)) == [["a", "b"], ["c"], ["d", "e"]]
+
+
+def test_tests_that_could_not_run_say_nothing_about_what_is_reached() -> None:
+    """Of an agent that was not built for five minutes, 360 tests reached nothing, and every change of it survived."""
+    assert cover.spoilt("E  1 passed\n====\n20 passed, 340 errors in 446.01s\n") and cover.spoilt("1 failed in 1s\n")
+    assert not cover.spoilt("2 failed, 97 passed in 9s") and not cover.spoilt("97 passed, 3 skipped in 9s\n")
+
+
+def test_the_test_that_failed_is_known_whatever_its_parameters_are() -> None:
+    plain, said, spaced = (f"tests/a/test_a.py::test_b{end}" for end in ("", "[it's - so]", "[x y]"))
+    campaign = run.Campaign("", cover.Cover(dict.fromkeys([plain, said, spaced], 1.0)))
+    assert campaign.failed(f"1 failed\nFAILED {said} - AssertionError: [x]\nFAILED {plain}\n") == said
+    assert campaign.failed(f"ERROR {spaced}\n") == spaced and campaign.failed("FAILED tests/c.py::test_c\n") == ""
+    assert shlex.split(run.pytest([said, plain]))[-2:] == [said, plain]
 
 
 def test_who_speaks_of_a_name_is_asked_about_what_it_stands_for(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The experiments, shortened: our numbers against the paper's and the theory."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from datacast.cli.main import build
+from datacast.simulation import experiments
 from datacast.simulation.engine import SECOND, Faults
 from datacast.simulation.errors import ExperimentError
 from datacast.simulation.experiments import EXPERIMENTS, Setting, find
@@ -239,3 +242,18 @@ def test_every_experiment_has_a_title_and_a_plot():
         "sweep",
     } <= set(EXPERIMENTS)
     assert all(callable(e.plot) and e.title for e in EXPERIMENTS.values())
+
+
+def test_times_rates_and_sizes_of_the_command_line_arrive_in_nanoseconds_bits_and_bytes(monkeypatch, capsys):
+    seen = []
+
+    def run(setting, say):
+        seen.append(setting)
+        return SimpleNamespace(to_json=dict)
+
+    monkeypatch.setattr(experiments, "find", lambda name: replace(experiments.EXPERIMENTS["table1"], run=run))
+    told = ["--delay", "2.5", "--T", "1.5", "--rto-min", "3", "--rate", "1gbit", "--size", "64M", "--cache", "8K,32K"]
+    CliRunner().invoke(build(["sim"]), ["sim", "table1", "--json", *told], catch_exceptions=False)
+    given = seen[0]
+    assert (given.delay, given.interval, given.rto_min) == (2_500, 1_500_000, 3_000_000)
+    assert (given.rate, given.size, given.cache) == (10**9, 64 << 20, (8 << 10, 32 << 10))

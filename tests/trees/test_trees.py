@@ -551,3 +551,24 @@ def test_members_of_signalling_come_by_their_distance_over_links_that_are_up():
     assert nearest(network, members[3], members)[-1] != cut
     with pytest.raises(UnknownNode):
         nearest(network, members[3], ["nobody"])
+
+
+def test_where_grown_trees_are_fewer_than_the_bound_more_are_found_by_searching():
+    more = 0
+    for seed in range(340, 400):
+        rng = random.Random(seed)
+        k, m = rng.choice([3, 4, 5, 6]), rng.choice([10, 20, 30, 40])
+        g = nx.relabel_nodes(nx.random_regular_graph(k, m, seed=rng), {i: f"n{i}" for i in range(m)})
+        for u in g:
+            host = rng.random() < 0.6
+            g.nodes[u].update(kind="host" if host else "switch", forwards=rng.random() < 0.8 or not host)
+            for port, v in enumerate(g[u]):
+                g.edges[u, v].setdefault("ports", {})[u] = port
+        hosts = [u for u in g if g.nodes[u]["kind"] == "host"]
+        receivers = rng.sample(hosts[1:], rng.randint(2, len(hosts) - 1))
+        network = Network(g)
+        grown = network.steiner_trees(hosts[0], receivers, exact=False)
+        found = network.steiner_trees(hosts[0], receivers)
+        assert len(grown) <= len(found) <= found.bound_maxflow, f"seed {seed}"
+        more += len(grown) < len(found)
+    assert more > 0

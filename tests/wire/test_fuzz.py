@@ -3,8 +3,11 @@ is refused or passes, and nothing else happens. (The C tests and the fuzzers do 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from drawing import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -25,6 +28,9 @@ HEADERS = st.builds(
     lag=st.integers(0, 255),
     cache=st.integers(0, 255),
 )
+
+
+HEADER = wire.Header(type=c.TYPE_INTEREST, tree=1, seq=1)
 
 
 @st.composite
@@ -134,3 +140,16 @@ def test_random_frames_are_counted_and_give_no_more_than_they_should(frames: lis
         tree["aggregated"] + tree["data"] for tree in node.tree_counters().values()
     ) >= len(frames)
     assert lib.pybuf_count() == before + sum(tree["packets"] for tree in node.tree_counters().values())
+
+
+@pytest.mark.parametrize(("most", "made"), [
+    ((1 << 20) - 1, lambda n: wire.encode_frame([n], b"")),
+    (255, lambda n: wire.encode_header(replace(HEADER, cache=n))),
+    ((1 << 32) - 1, lambda n: wire.encode_header(replace(HEADER, tree=n))),
+    ((1 << 32) - 1, lambda n: wire.encode_header(replace(HEADER, seq=n))),
+])  # fmt: skip
+def test_a_number_that_its_field_has_no_room_for_is_refused(most: int, made: Callable[[int], object]) -> None:
+    made(0), made(most)
+    for wrong in (-1, most + 1):
+        with pytest.raises(wire.WireError, match=rf"{wrong} is not within 0\.\.{most}"):
+            made(wrong)
