@@ -10,6 +10,7 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import statistics
 import tempfile
 from dataclasses import asdict, dataclass, field
@@ -25,6 +26,7 @@ from datacast.lab.state import marked
 
 TICK = os.sysconf("SC_CLK_TCK")
 GIB = 1 << 30
+DAEMONS = ("datacast-agent", "datacast-switch")
 BUILD = Path(__file__).resolve().parents[2] / "build"
 
 
@@ -66,6 +68,15 @@ class Run:
     @property
     def total(self) -> float:
         return self.agents + self.switch + self.rest
+
+
+def side_by_side(folder: Path, builds: dict[str, Path]) -> dict[str, Path]:
+    """Copies of the daemons that lie alike: of one and the same agent that which lay elsewhere was ahead by a tenth."""
+    for name, binaries in builds.items():
+        (folder / name).mkdir()
+        for program in DAEMONS:
+            shutil.copy2(binaries / program, folder / name)
+    return {name: folder / name for name in builds}
 
 
 def line(switches: int) -> dict[str, Any]:
@@ -120,6 +131,7 @@ class Bench:
     rate_bps: int
     work: Path
     payload: Path
+    files: Path
     queue: int = 100
     slot: int = 0
     runs: list[Run] = field(default_factory=list)
@@ -139,6 +151,7 @@ class Bench:
             rest_port=7790 + self.slot,
             fabric_port=7810 + self.slot,
             room=2 * self.size,
+            work=str(self.files),
             realtime=False,
         )
         with Lab(options, f"path{os.getpid()}") as lab:
@@ -185,6 +198,7 @@ def main() -> None:
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--beside", type=Path, help="folder with another build of datacast-agent and datacast-switch")
+    parser.add_argument("--files", type=Path, default=Path("/dev/shm"), help="folder for both files")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     ways = args.ways.split(",")
@@ -193,11 +207,14 @@ def main() -> None:
     builds = {"here": BUILD, **({"beside": args.beside.resolve()} if args.beside else {})}
     print(f"{'':12} {'':8} {'Gb/s':>8} " + " ".join(f"{w:>8}" for w in ("source", "receiver", "switch", "rest", "all"))
           + f" {'dup':>9} {'whole':>6}")  # fmt: skip
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with tempfile.TemporaryDirectory(dir=args.files) as folder, tempfile.TemporaryDirectory() as programs:
         work = Path(folder)
+        if args.beside:
+            builds = side_by_side(Path(programs), builds)
         payload = work / "payload.bin"
         write_random(payload, args.size, 7, lambda done: None)
-        bench = Bench(args.size, args.rate, work, payload, args.queue)
+        os.sync()  # or a disk is at it beside the runs
+        bench = Bench(args.size, args.rate, work, payload, args.files, args.queue)
         for way in ways:
             for i in range(args.repeat):
                 turn = list(builds.items())
