@@ -184,21 +184,21 @@ static void run(const char *name, unsigned (*step)(void), double seconds)
 }
 
 /* Memory as the daemons'. */
-static void *map(size_t size, bool huge)
+static void *map(size_t size, size_t huge)
 {
   void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     perror("node");
     exit(1);
   }
-  if (huge && madvise(memory, size, MADV_HUGEPAGE) < 0)
+  if (huge > 0 && madvise(memory, huge, MADV_HUGEPAGE) < 0)
     perror("huge pages");
   return memory;
 }
 
 static void open_ring(unsigned length, bool huge)
 {
-  ring = map(length * sizeof *ring, huge);
+  ring = map(length * sizeof *ring, huge ? length * sizeof *ring : 0);
   ring_length = length;
 }
 
@@ -212,7 +212,8 @@ static dc_node *open_spread(uint32_t trees, bool huge)
   cfg.cache_bytes = cfg.cache_bytes_max = PAYLOAD * (MANY / trees);
   cfg.memory_bytes = (uint64_t)PAYLOAD * MANY;
   cfg.store_slots = cfg.waiting_slots = 64;
-  node = dc_node_init(map(dc_node_size(&cfg), huge), &cfg, &ops);
+  size_t size = dc_node_size(&cfg);
+  node = dc_node_init(map(size, huge ? size : dc_node_dense(&cfg)), &cfg, &ops);
   for (seq = 0; seq < 2 * MANY;) /* every tree is there, and its store full */
     (void)trees_in_bursts();
   return node;
@@ -262,7 +263,7 @@ int main(int argc, char **argv)
   cfg.trees = 1024;
   cfg.memory_packets = RING / 4;
   open_ring(RING, false);
-  node = dc_node_init(map(dc_node_size(&cfg), false), &cfg, &ops);
+  node = dc_node_init(map(dc_node_size(&cfg), dc_node_dense(&cfg)), &cfg, &ops);
 
   printf("one core, payload %d bytes; the cost of writing the frame is in it, I/O is not\n", PAYLOAD);
   run("forward", forward, seconds);

@@ -23,6 +23,7 @@ bool engine_node_open(struct engine_node *n, const struct dc_node_cfg *cfg, cons
     n->memory = NULL;
     return fault_set(why, "io", "no memory for the tables of %u trees (%zu MB)", cfg->trees, n->memory_size >> 20);
   }
+  (void)madvise(n->memory, dc_node_dense(cfg), MADV_HUGEPAGE); /* many trees are in no cache, nor are their pages */
   n->core = dc_node_init(n->memory, cfg, buf);
   return true;
 }

@@ -49,9 +49,9 @@ int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what)
   return *what == NULL ? 0 : -EINVAL;
 }
 
-/* Where the parts of a node stand in its memory. */
+/* Where the parts of a node stand in its memory: first what every tree fills, then what most fill a little of. */
 struct layout {
-  size_t port, tree, list, bucket, slots, sets, more, children, far, size;
+  size_t port, tree, list, bucket, children, dense, slots, sets, more, far, size;
 };
 
 static size_t place(size_t *at, size_t n, size_t each)
@@ -70,16 +70,18 @@ static struct layout lay_out(const struct dc_node_cfg *cfg)
   l.tree = place(&at, cfg->trees, sizeof(struct dc_tree));
   l.list = place(&at, (size_t)DC_TREES_OF_PORT + cfg->ports, sizeof(struct dc_tree_list));
   l.bucket = place(&at, dc_tree_buckets(cfg->trees), sizeof(uint32_t));
+  l.children = place(&at, cfg->trees, sizeof(struct dc_children));
+  l.dense = at;
   l.slots = place(&at, (size_t)cfg->trees * cfg->store_slots, sizeof(struct dc_store_slot));
   l.sets = place(&at, (size_t)cfg->trees * dc_waiting_sets(cfg->waiting_slots), sizeof(struct dc_waiting_set));
   l.more = place(&at, (size_t)cfg->trees * dc_waiting_more(cfg->waiting_slots), sizeof(struct dc_waiting_entry));
-  l.children = place(&at, cfg->trees, sizeof(struct dc_children));
   l.far = place(&at, (size_t)cfg->trees * DC_CHILDREN_FAR, sizeof(struct dc_child));
   l.size = at;
   return l;
 }
 
 size_t dc_node_size(const struct dc_node_cfg *cfg) { return lay_out(cfg).size; }
+size_t dc_node_dense(const struct dc_node_cfg *cfg) { return lay_out(cfg).dense; }
 
 dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct dc_buf_ops *ops)
 {

@@ -289,6 +289,19 @@ static void a_wrong_configuration_is_named(void)
   assert(dc_node_init(&no_memory, &cfg, &(struct dc_buf_ops){0}) == NULL);
 }
 
+static void what_trees_use_a_little_of_stands_behind_what_all_of_them_fill(void)
+{
+  struct dc_node_cfg cfg;
+  dc_node_cfg_default(&cfg);
+  size_t dense = dc_node_dense(&cfg), size = dc_node_size(&cfg);
+  assert(dense < (size_t)4096 * cfg.trees);
+  cfg.store_slots *= 2;
+  cfg.waiting_slots *= 2;
+  assert(dc_node_dense(&cfg) == dense && dc_node_size(&cfg) > size);
+  cfg.trees *= 2;
+  assert(dc_node_dense(&cfg) > 2 * dense - 4096);
+}
+
 static void of_ports_that_it_does_not_have_nothing_is_known(void)
 {
   struct bench b;
@@ -321,6 +334,7 @@ int main(void)
   one_damaged_number_hides_no_slow_child();
   a_restart_gives_every_packet_back();
   a_wrong_configuration_is_named();
+  what_trees_use_a_little_of_stands_behind_what_all_of_them_fill();
   of_ports_that_it_does_not_have_nothing_is_known();
   puts("node, life: ok");
   return 0;

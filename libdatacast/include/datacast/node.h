@@ -32,6 +32,8 @@ void dc_node_cfg_default(struct dc_node_cfg *cfg) __attribute__((nonnull));
 /* 0 or -EINVAL with *what naming the bad field. */
 int dc_node_cfg_check(const struct dc_node_cfg *cfg, const char **what) __attribute__((nonnull));
 size_t dc_node_size(const struct dc_node_cfg *cfg) __attribute__((nonnull));
+/* Of these the first so many lie close together and are all used when all trees are there: huge pages waste nothing. */
+size_t dc_node_dense(const struct dc_node_cfg *cfg) __attribute__((nonnull));
 
 typedef struct dc_node dc_node;
 
