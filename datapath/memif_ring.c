@@ -4,6 +4,7 @@
 
 #include "datacast/constants.h"
 #include "datapath/bufpool.h"
+#include "datapath/copy_away.h"
 
 enum {
   PUBLISH = 8, /* frames between two moves of the index: the other end copies while this one does */
@@ -107,10 +108,12 @@ int memif_put(struct memif_rings *r, const struct dc_tx *tx, unsigned count)
       return -1;
     memcpy(to, tx[i].prefix, tx[i].prefix_len);
     if (tx[i].buf != NULL)
-      memcpy(to + tx[i].prefix_len, tx[i].buf->data + tx[i].off, tx[i].len);
+      copy_away(to + tx[i].prefix_len, tx[i].buf->data + tx[i].off, tx[i].len);
     e->at++;
-    if (i % PUBLISH == PUBLISH - 1 || i + 1 == count)
-      __atomic_store_n(published(e, !r->server), e->at, __ATOMIC_RELEASE);
+    if (i % PUBLISH != PUBLISH - 1 && i + 1 < count)
+      continue;
+    copied_away();
+    __atomic_store_n(published(e, !r->server), e->at, __ATOMIC_RELEASE);
   }
   return (int)count;
 }
