@@ -119,7 +119,11 @@ def router(known: Coordinator | None) -> APIRouter:
         return JSONResponse(found.model_dump(mode="json"))
 
     @routes.get("/site/objects/{group}", include_in_schema=False)
-    async def object_range(request: Request, group: GroupId) -> Response:
+    async def object_range(
+        request: Request,
+        group: GroupId,
+        folder: Annotated[str | None, Query(description="with which the object's address says that it is one")] = None,
+    ) -> Response:
         site: str = request.scope[SITE]
         found = coordinator.offered(group, site) if site else coordinator.groups.get(group)
         if found is None or found.fetched or (not site and found.parent is None):
