@@ -17,7 +17,7 @@ import pytest
 from authority import Authority
 from mesh import Site, mesh, play, until
 
-from datacast.controller.sites import agents, coordinator, patience, peers, rest
+from datacast.controller.sites import agents, book, coordinator, patience, peers, rest
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
@@ -279,7 +279,7 @@ def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, mon
             sfo.fabric.hold.clear()
             one = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.groups)
-            monkeypatch.setattr(coordinator, "LIVE_MAX", 1)
+            monkeypatch.setattr(book, "LIVE_MAX", 1)
             answer = await ams.order(["sfo/all"])
             assert (answer.status_code, answer.json()["code"]) == (429, "too_many_groups")
             sfo.fabric.hold.set()

@@ -59,7 +59,7 @@ def order(path: list[str], receivers: list[str], **more: object) -> Order:
 def given(at: Coordinator, *orders: tuple[str, Order]) -> None:
     async def run() -> None:
         for whose, one in orders:
-            await at._accept(one, whose)
+            await at._parents.accept(one, whose)
 
     asyncio.run(run())
 

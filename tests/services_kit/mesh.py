@@ -27,7 +27,7 @@ from authority import Authority
 from datacast.controller.app import make_app
 from datacast.controller.sites import agents as agents_module
 from datacast.controller.sites import coordinator as coordinator_module
-from datacast.controller.sites import exchanges, gateway, peers
+from datacast.controller.sites import exchanges, gateway, parents, peers
 from datacast.controller.sites.agents import Agents
 from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.directory import Directory
@@ -434,8 +434,8 @@ async def mesh(
 
 
 QUICK = (
-    (coordinator_module, "TICK_S", 0.02), (coordinator_module, "AGAIN_S", 0.05), (coordinator_module, "TELL_S", 0.2),
-    (coordinator_module, "RESUME_S", 0.1), (exchanges, "AGAIN_S", 0.02), (exchanges, "OFFER_S", 0.02),
+    (coordinator_module, "TICK_S", 0.02), (parents, "AGAIN_S", 0.05), (parents, "TELL_S", 0.2),
+    (parents, "RESUME_S", 0.1), (exchanges, "AGAIN_S", 0.02), (exchanges, "OFFER_S", 0.02),
     (exchanges, "NEWS_S", 0.05), (gateway, "HOLDERS_S", 0.05), (gateway, "WAIT_S", 0.3),
     (agents_module, "LOOK_S", 0.05), (peers, "ORDERS_WAIT_S", 1.0), (peers, "HELD_WAIT_S", 0.3),
 )  # fmt: skip

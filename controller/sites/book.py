@@ -1,0 +1,75 @@
+"""The groups of several sites that this site knows, and what of them outlasts this process."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from pydantic import ValidationError
+
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.problems import Problem
+
+from .peers import Peers
+from .records import Progress, SiteGroup
+
+LIVE_MAX = 1024
+"""Groups that have not ended."""
+
+
+class Book:
+    def __init__(self, client: FabricManagerClient, peers: Peers) -> None:
+        self._client, self._peers = client, peers
+        self.groups: dict[str, SiteGroup] = {}
+        self._saved: dict[str, str] = {}
+
+    async def load(self) -> None:
+        """What another process knew. Raises Problem."""
+        for group_id, text in (await self._client.site_groups()).items():
+            with contextlib.suppress(ValidationError):
+                self.groups[group_id] = SiteGroup.model_validate_json(text)
+
+    def room(self) -> None:
+        """Raises Problem: there is none for one more."""
+        if sum(not group.progress().final for group in self.groups.values()) >= LIVE_MAX:
+            raise Problem(429, "too_many_groups", f"{LIVE_MAX} groups of several sites are running", remedy="wait")
+
+    async def take_up(self, group: SiteGroup) -> None:
+        """It is known from now on, also to the sites that have a part in it. Raises Problem."""
+        self.groups[group.id] = group
+        await self.save(group)
+        for site in group.parts:
+            self.wake(site)
+
+    def wake(self, site: str) -> None:
+        if site in self._peers.all:
+            self._peers.all[site].wake.set()
+
+    def put(self, group: SiteGroup, **changes: Any) -> SiteGroup:
+        """The group as it is known now, with these changes."""
+        group = self.groups.get(group.id, group).model_copy(update=changes)
+        if group.finished_ns is None and group.progress().final:
+            group = group.model_copy(update={"finished_ns": time.time_ns()})
+        self.groups[group.id] = group
+        return group
+
+    async def save(self, group: SiteGroup) -> None:
+        """When something has changed that must outlast this process: figures need not. Raises Problem."""
+        group = self.groups[group.id]
+        states = [group.own.state, *(part.progress.state for part in group.parts.values())]
+        mark = f"{states} {group.local} {group.cancelled} {group.told} {group.others}"
+        if self._saved.get(group.id) != mark:
+            await self._client.put_site_group(group.id, group.model_dump_json())
+            self._saved[group.id] = mark
+
+    def part(self, group: SiteGroup, site: str, progress: Progress) -> SiteGroup:
+        group = self.groups.get(group.id, group)
+        part = group.parts[site].model_copy(update={"progress": progress})
+        return self.put(group, parts={**group.parts, site: part})
+
+    async def forget(self, group: SiteGroup) -> None:
+        """Raises Problem."""
+        await self._client.delete_site_group(group.id)
+        self.groups.pop(group.id, None)
+        self._saved.pop(group.id, None)

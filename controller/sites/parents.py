@@ -1,0 +1,271 @@
+"""The sites that give this one orders: they are asked for orders all the time, what they order becomes a group of this
+site's own, whose origin is this controller (gateway.py), and they are told how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.fabric_manager.api.records import GroupRecord
+from datacast.origins.ranges import A_FOLDER, AT_SITE
+from datacast.services.problems import Problem
+from datacast.services.sites_file import SiteError, host_port
+
+from . import wants
+from .book import Book
+from .exchanges import Exchanges
+from .naming import Members, split
+from .peers import Peers
+from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, is_fetched
+
+log = logging.getLogger("datacast.sites")
+
+AGAIN_S, AGAIN_MOST_S = 0.5, 5.0
+FETCHERS = 2
+"""Of a site: cards are seldom the bottleneck between sites, and each byte comes once (docs/decisions/sites.md)."""
+TELL_S = 2.0
+"""Also when nothing is new: so a site is known to be there."""
+RESUMABLE = ("throttled", "origin_failed", "stalled", "truncated", "origin_unreachable", "unreachable", "lease")
+"""How a part ends whose origin was away for long: it is started again, and goes on from what it has."""
+RESUME_S = 2.0
+
+
+class Parents:
+    """`cancel`: what ends a group that a site has cancelled."""
+
+    def __init__(
+        self,
+        client: FabricManagerClient,
+        peers: Peers,
+        book: Book,
+        exchanges: Exchanges,
+        cancel: Callable[[SiteGroup, Failure | None], Awaitable[SiteGroup]],
+    ) -> None:
+        self._client, self._peers, self._book, self._exchanges, self._cancel = client, peers, book, exchanges, cancel
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._last_told: dict[str, tuple[float, Progress]] = {}
+        self._resume_at: dict[str, float] = {}
+        self._beginning: set[str] = set()
+        """Orders that are being taken up: the same one may come from two sites at one moment."""
+
+    @property
+    def _name(self) -> str:
+        return self._peers.directory.name
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def keep(self) -> None:
+        """Ask those that can be asked, and nobody else."""
+        wanted = {peer.name for peer in self._peers.all.values() if peer.url is not None}
+        for name in [name for name in self._tasks if name not in wanted or self._tasks[name].done()]:
+            self._tasks.pop(name).cancel()
+        for name in wanted - self._tasks.keys():
+            self._tasks[name] = asyncio.create_task(self._follow(name))
+
+    async def _follow(self, site: str) -> None:
+        """Ask it for orders, for as long as it is known."""
+        rest = AGAIN_S
+        while True:
+            try:
+                told = await self._peers.orders(site)
+                rest = AGAIN_S
+                for order in told.orders:
+                    if order.id in self._beginning:
+                        continue  # it is told again
+                    self._beginning.add(order.id)
+                    try:
+                        await self.accept(order, site)
+                    finally:
+                        self._beginning.discard(order.id)
+                for group_id in told.cancel:
+                    group = self._book.groups.get(group_id)
+                    if group is not None and group.parent == site:
+                        await self._cancel(group, told.why.get(group_id))
+            except (SiteError, Problem) as error:
+                if isinstance(error, Problem):
+                    self._complain(site, f"site {site}: {error.message}")
+                await asyncio.sleep(rest)
+                rest = min(AGAIN_MOST_S, 2 * rest)
+
+    def _complain(self, site: str, text: str) -> None:
+        peer = self._peers.all.get(site)
+        if peer is not None and peer.problem != text:
+            peer.problem = text
+            log.warning("%s", text)
+
+    async def accept(self, order: Order, site: str) -> None:
+        """`site` gives this order; what cannot be done it is told."""
+        if order.id in self._book.groups:
+            group = self._book.groups[order.id]
+            if group.parent != site and order.spec.receivers == group.asked:
+                # Another way to the same group. Only the first one hears how it does: sites may be joined in a ring.
+                if site not in group.others:
+                    await self._book.save(self._book.put(group, others=[*group.others, site]))
+                await self._tell_once(site, order.id, Progress(state="done"))
+            elif group.parent != site:
+                text = (
+                    f"site {self._name} has this group from {group.parent} already, for other receivers: name it once"
+                )
+                await self._tell_once(site, order.id, _failed("named_twice", text))
+            return
+        if order.path[-1] != site:
+            text = (
+                f"the site that {self._name} knows as {site} calls itself {order.path[-1]}: sites go by one name each"
+            )
+            await self._tell_once(site, order.id, _failed("other_name", text))
+            return
+        if self._name in order.path and self._means_another(order, self._name):
+            text = f"two sites have the name {self._name}: it came to one from the other: {' > '.join(order.path)}"
+            await self._tell_once(site, order.id, _failed("two_of_a_name", text))
+            return
+        if self._name in order.path or len(set(order.path)) < len(order.path):
+            await self._tell_once(
+                site,
+                order.id,
+                _failed("cycle", f"the group leads in a circle: {' > '.join([*order.path, self._name])}"),
+            )
+            return
+        group = SiteGroup(
+            id=order.id,
+            path=order.path,
+            keys={name: key for name, key in order.keys.items() if name in order.path},
+            spec=replace(order.spec, receivers=None),
+            size=order.size,
+            folder=order.folder,
+            others=[name for name in order.others if not self._means_another(order, name)],
+            asked=order.spec.receivers if isinstance(order.spec.receivers, list) else [],
+            created_ns=time.time_ns(),
+        )
+        try:
+            self._book.room()
+            group = self._divided(group, order)
+        except (Problem, SiteError) as error:
+            log.warning("group %s of site %s: %s", order.id, site, error.message)
+            group = group.model_copy(update={"own": _failed(error.code, error.message)})
+        if not _waits(group):
+            await self._book.take_up(group)
+            return
+        with self._exchanges.starting(group):
+            await self._book.take_up(group)  # those behind hear of it before hosts here are made ready
+            await self._begin(group)
+
+    def _means_another(self, order: Order, name: str) -> bool:
+        """Than the site that this one knows by that name."""
+        known = self._peers.directory.key(name)
+        return known is not None and order.keys.get(name, known) != known
+
+    def _divided(self, group: SiteGroup, order: Order) -> SiteGroup:
+        """With what is for hosts here, and what for sites behind. Raises Problem, SiteError."""
+        names = order.spec.receivers if order.spec.receivers is not None else []
+        path = [*(name for name in order.path if not self._means_another(order, name)), self._name]
+        members: Members = split(names, self._name, list(self._peers.all), path, group.others)
+        if members.there and len(order.path) >= PATH_MAX:
+            text = f"{' > '.join(order.path)} > {self._name}: a group goes through {PATH_MAX} sites at most"
+            raise SiteError(text, group.id, "too_deep")
+        shards, others = wants.split(order.spec.shards, self._name, members.there)
+        parts = {s: Part(receivers=r, shards=others.get(s, {})) for s, r in members.there.items()}
+        group = group.model_copy(update={"parts": parts})
+        if members.here is None:
+            if not group.parts:
+                raise SiteError("the order names no receiver", group.id, "no_receivers")
+            return group
+        labels = {**order.spec.labels, "site-group": group.id}
+        spec = replace(order.spec, receivers=members.here, labels=labels, shards=shards, size=order.size)
+        if is_fetched(spec):
+            urls = [spec.url or "", *(part.url for part in spec.parts)]
+            if any(url.startswith(AT_SITE) for url in urls):
+                raise SiteError("the order names an object of a site by its URL", group.id, "bad_url")
+            spec = replace(spec, size=order.spec.size)
+        return group.model_copy(update={"spec": spec})
+
+    async def _begin(self, group: SiteGroup) -> None:
+        """A group of this site's own. Raises Problem: it could not be written down."""
+        spec = group.spec
+        if not group.fetched:
+            own = host_port(self._peers.directory.sites.url)
+            options = replace(spec.options, planner=None)
+            url = f"{AT_SITE}//{own}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
+            fetchers = None if spec.shards else FETCHERS  # each range is fetched by who wants it
+            policy = "steal" if spec.shards else spec.origin_policy
+            spec = replace(
+                spec, url=url, parts=[], fetchers=fetchers, origin_policy=policy, size=None, options=options
+            )  # fmt: skip
+        try:
+            here = await self._client.create_group(spec, by=f"site {group.parent}", key=group.id)
+        except Problem as error:
+            log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
+            group = self._book.put(group, own=_failed(error.code, error.message))
+        else:
+            spec = spec if group.fetched else replace(spec, size=group.size)
+            group = self._book.put(group, local=here.id, spec=spec)
+        await self._book.save(group)
+        if group.local and group.cancelled:
+            await self._client.cancel_group(group.local)
+
+    async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
+        if progress.error is not None:
+            log.warning("group %s of site %s: %s", group_id, site, progress.error.message)
+        with contextlib.suppress(SiteError, Problem):
+            await self._peers.tell(site, group_id, progress)
+
+    async def look(self, group: SiteGroup) -> None:
+        """An order that was taken up before this controller was started again. Raises Problem."""
+        if _waits(group) and group.id not in self._beginning:
+            if group.cancelled:
+                self._book.put(group, own=Progress(state="cancelled"))
+            else:
+                await self._begin(group)
+
+    async def resumed(self, group: SiteGroup, record: GroupRecord) -> Progress | None:
+        """How it is doing where its part here has failed as the site that it comes from was away for longer than a
+        fetcher waits: it goes on, and what is here stays. None: that is not so."""
+        error = Failure.of(record.error)
+        if record.state != "failed" or error is None or error.code not in RESUMABLE:
+            return None
+        if group.parent is None or group.fetched or group.cancelled:
+            return None
+        assert group.local
+        peer = self._peers.all.get(group.parent)
+        now = time.monotonic()
+        if peer is not None and peer.there and not peer.problem and now > self._resume_at.get(group.id, 0.0):
+            self._resume_at[group.id] = now + RESUME_S
+            await self._client.resume_group(group.local)
+        return group.own.model_copy(update={"state": "running", "error": error})
+
+    async def report(self, group: SiteGroup) -> None:
+        """To the site that ordered it. Raises Problem, SiteError."""
+        assert group.parent
+        progress, now = group.progress(), time.monotonic()
+        at, before = self._last_told.get(group.id, (0.0, Progress()))
+        if progress == before and now - at < TELL_S:
+            return
+        why = None
+        try:
+            cancel, why = await self._peers.tell(group.parent, group.id, progress)
+        except Problem as error:
+            if error.status != 404:
+                raise
+            cancel = not progress.final  # it does not know the group any more
+        self._last_told[group.id] = now, progress
+        if progress.final:
+            self._last_told.pop(group.id, None)
+            await self._book.save(self._book.put(group, told=True))
+        elif cancel:
+            await self._cancel(group, why)
+
+
+def _waits(group: SiteGroup) -> bool:
+    """Its hosts here have no group yet."""
+    return group.parent is not None and not group.passes_on and group.local is None and not group.own.final
+
+
+def _failed(code: str, message: str) -> Progress:
+    return Progress(state="failed", error=Failure(code=code[:64], message=message[:8192]))
