@@ -137,6 +137,32 @@ bool params_layout(const json_t *all, uint32_t payload_max, struct dc_layout *to
   return true;
 }
 
+/* How long `bytes` take at the tree's highest rate; bounded, so that a made-up rate stops nothing. */
+static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
+{
+  dc_time t = p->rate.rate_max == 0 ? 0 : bytes * 8 * DC_US / p->rate.rate_max * (DC_SEC / DC_US);
+  return t < 10 * DC_SEC ? t : 10 * DC_SEC;
+}
+
+/* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by Karn's
+ * rule never learn better. They all do so after the first one came at once. */
+void params_receiver(const struct tree_params *p, uint32_t piece, uint32_t outstanding, dc_time trip,
+                     struct dc_receiver_cfg *to)
+{
+  dc_receiver_cfg_default(to);
+  to->credits = p->rate.credits;
+  to->batch = p->batch;
+  dc_time window = rate_time(p, (uint64_t)p->rate.credits * piece);
+  to->rto_min = window > p->rto_min ? window : p->rto_min;
+  dc_time init = to->rto_min + rate_time(p, (uint64_t)outstanding * piece);
+  if (init < 2 * trip)
+    init = 2 * trip;
+  if (to->rto_init < init)
+    to->rto_init = init;
+  if (to->rto_max < 4 * init)
+    to->rto_max = 4 * init;
+}
+
 void hex_write(char *to, const uint8_t *p, size_t n)
 {
   static const char digit[] = "0123456789abcdef";

@@ -7,6 +7,7 @@
 #include "agent_limits.h"
 #include "datacast/cc.h"
 #include "datacast/pieces.h"
+#include "datacast/receiver.h"
 #include "datapath/log.h"
 
 struct tree_params {
@@ -33,6 +34,11 @@ int params_trees(const json_t *all, struct tree_params to[GROUP_TREES_MAX], stru
 /* size, piece, per_block; payload_max: what one packet may carry here. */
 bool params_layout(const json_t *all, uint32_t payload_max, struct dc_layout *to, struct fault *why)
     __attribute__((nonnull));
+
+/* What a receiver asks with in this tree, of pieces of so many bytes, beside `outstanding` packets that are asked for over the
+ * group's other trees, the longest of whose round trips is `trip`. */
+void params_receiver(const struct tree_params *p, uint32_t piece, uint32_t outstanding, dc_time trip,
+                     struct dc_receiver_cfg *to) __attribute__((nonnull));
 
 /* Lower-case hex of n bytes into to[2n + 1], and back (exactly n bytes; false for anything else). */
 void hex_write(char *to, const uint8_t *p, size_t n) __attribute__((nonnull));

@@ -185,13 +185,6 @@ static void drop_tree(struct group *g, unsigned i)
   g->all->trees--;
 }
 
-/* How long `bytes` take at the tree's highest rate; bounded, so that a made-up rate stops nothing. */
-static dc_time rate_time(const struct tree_params *p, uint64_t bytes)
-{
-  dc_time t = p->rate.rate_max == 0 ? 0 : bytes * 8 * DC_US / p->rate.rate_max * (DC_SEC / DC_US);
-  return t < 10 * DC_SEC ? t : 10 * DC_SEC;
-}
-
 /* The longest round trip of the trees there are, and what is asked for over all of them. A tree that is added shares
  * their links, and stands behind that in their queues. */
 struct adding {
@@ -207,22 +200,8 @@ static void added(void *arg)
   struct adding *a = arg;
   struct receiver_tree *t = a->tree;
   const struct group *g = t->group;
-  const struct tree_params *p = &t->params;
   struct dc_receiver_cfg cfg;
-  dc_receiver_cfg_default(&cfg);
-  cfg.credits = p->rate.credits;
-  cfg.batch = p->batch;
-  /* On a slow link all credits take their time: a timer that cannot reach it would ask for every packet twice, and by
-   * Karn's rule never learn better. They all do so after the first one came at once. */
-  dc_time window = rate_time(p, (uint64_t)p->rate.credits * g->layout.piece);
-  cfg.rto_min = window > p->rto_min ? window : p->rto_min;
-  dc_time init = cfg.rto_min + rate_time(p, (uint64_t)a->outstanding * g->layout.piece);
-  if (init < 2 * a->trip)
-    init = 2 * a->trip;
-  if (cfg.rto_init < init)
-    cfg.rto_init = init;
-  if (cfg.rto_max < 4 * init)
-    cfg.rto_max = 4 * init;
+  params_receiver(&t->params, g->layout.piece, a->outstanding, a->trip, &cfg);
   t->core = dc_receiver_init(a->memory, t->shard->loop.now, &cfg, g->receiver->pieces);
   a->taken = !receiving_attach(t);
 }

@@ -32,6 +32,31 @@ static void ranges(void)
     assert(!origin_content_range(bad[i], &r));
 }
 
+static void lines_of(struct answer_head *a, const char *const *line)
+{
+  for (; *line != NULL; line++)
+    answer_line(a, *line, strlen(*line));
+}
+
+static void heads(void)
+{
+  struct answer_head a = {0};
+  lines_of(&a, (const char *const[]){"HTTP/1.1 503 Busy\r\n", "Retry-After: 120\r\n", "etag:\t\"x\" \r\n",
+                                     "Content-Range: bytes 0-4/9\r\n", "WWW-Authenticate: Bearer realm=a\r\n", NULL});
+  assert(a.retry_after_s == 120 && strcmp(a.etag, "\"x\"") == 0 && a.has_range && a.range.size == 9);
+  assert(strcmp(a.challenge, "Bearer realm=a") == 0);
+  static const char *const said[] = {"7", "10", "999999", "Fri, 27 Nov 2026 11:00:00 GMT", "-1", "1x", "99999999999"};
+  static const unsigned wait[] = {7, 10, 999999, 0, 0, 0, 0};
+  for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+    char line[80];
+    int n = snprintf(line, sizeof line, "retry-after: %s", said[i]);
+    answer_line(&a, line, (size_t)n);
+    assert(a.retry_after_s == wait[i]);
+  }
+  lines_of(&a, (const char *const[]){"HTTP/1.1 200 OK", NULL}); /* where it was sent on to */
+  assert(a.retry_after_s == 0 && a.etag[0] == '\0' && a.challenge[0] == '\0' && !a.has_range);
+}
+
 static void places(void)
 {
   assert(origin_same_place("https://a:1/x", "HTTPS://A:1?y") && origin_same_place("https://a", "https://a/b"));
@@ -191,6 +216,7 @@ static void folders(void)
 int main(void)
 {
   ranges();
+  heads();
   places();
   challenges();
   reasons();

@@ -25,6 +25,32 @@ static int trees(const char *text, struct tree_params *to)
   return n;
 }
 
+static void a_receivers_timers(void)
+{
+  struct dc_receiver_cfg usual, cfg;
+  dc_receiver_cfg_default(&usual);
+  struct tree_params p = {.rate = {.rate_max = 1000000000, .credits = 48}, .batch = 4, .rto_min = 50 * DC_MS};
+  params_receiver(&p, 8900, 0, 0, &cfg);
+  CHECK(cfg.credits == 48 && cfg.batch == 4 && cfg.rto_min == 50 * DC_MS);
+  CHECK(cfg.rto_init == usual.rto_init && cfg.rto_max == usual.rto_max);
+
+  p.rto_min = 150 * DC_MS;
+  params_receiver(&p, 8900, 0, 0, &cfg);
+  CHECK(cfg.rto_init == 150 * DC_MS && cfg.rto_max == 600 * DC_MS);
+
+  p.rate.rate_max = 1000000; /* 48 packets of 10,000 bytes take 3.84 s */
+  params_receiver(&p, 10000, 0, 0, &cfg);
+  CHECK(cfg.rto_min == 3840 * DC_MS && cfg.rto_init == cfg.rto_min && cfg.rto_max == 4 * cfg.rto_min);
+  params_receiver(&p, 10000, 25, 0, &cfg); /* and what stands before it 2 s */
+  CHECK(cfg.rto_min == 3840 * DC_MS && cfg.rto_init == 5840 * DC_MS && cfg.rto_max == 4 * cfg.rto_init);
+  params_receiver(&p, 10000, 0, 3 * DC_SEC, &cfg);
+  CHECK(cfg.rto_init == 6 * DC_SEC && cfg.rto_max == 24 * DC_SEC);
+
+  p.rate.rate_max = 1; /* a rate that nobody has stops nothing for more than 10 s */
+  params_receiver(&p, 10000, 0, 0, &cfg);
+  CHECK(cfg.rto_min == 10 * DC_SEC);
+}
+
 static void tree_objects(void)
 {
   struct tree_params t;
@@ -164,6 +190,7 @@ static void tunnels(void)
 int main(void)
 {
   tree_objects();
+  a_receivers_timers();
   layouts();
   hex();
   names();
