@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from msgspec import structs
-
 from datacast.fabric_manager.api.reports import Reaction
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.services.problems import Problem
@@ -245,6 +243,12 @@ class Reactions:
 
 
 def _in_short(entry: Reaction) -> str:
-    """For the log: what there is, of members how many, without times."""
-    said = {k: v for k, v in structs.asdict(entry).items() if v and k != "waiting" and not k.endswith("_ns")}
-    return str(said | {"members": len(entry.members)})
+    """For the log: what has changed, and what that is to trees and receivers."""
+    said = [f"link {u}-{v} is {'up' if up else 'down'}" for u, v, up in entry.links]
+    said += [f"{name} has {'its' if there else 'lost its'} cache appliance" for name, there in entry.appliances]
+    for what, trees in (("other routes", entry.changed), ("no links", entry.lost), ("links again", entry.revived)):
+        if trees:
+            said.append(f"trees with {what}: {', '.join(map(str, trees))}")
+    said += [f"no tree reaches {', '.join(entry.cut_off)}"] if entry.cut_off else []
+    said += [f"{', '.join(entry.back)} can be reached again"] if entry.back else []
+    return f"{'; '.join(said) or 'other receivers'}; {len(entry.members) + entry.members_more} got routes"
