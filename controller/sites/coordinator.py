@@ -266,8 +266,9 @@ class Coordinator:
                 self.peers.follow()
             self._parents.keep()
             self._exchanges.keep()
-            for group in tuple(self.groups.values()):
-                if not (group.finished_ns and (group.parent is None or group.told)):
+            for group_id in tuple(self.groups):
+                group = self.groups.get(group_id)  # it may have been forgotten meanwhile
+                if group is not None and not (group.finished_ns and (group.parent is None or group.told)):
                     try:
                         await self._look(group)
                     except (Problem, SiteError) as error:

@@ -216,7 +216,8 @@ def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
                     more = await http.post("/groups", json=ORDER)
                     assert (more.status_code, more.json()["state"]) == (201, "queued"), "it can wait"
                     async with http.stream("GET", "/events") as stream:
-                        await anext(stream.aiter_bytes())
+                        chunks = stream.aiter_bytes()  # one that nobody holds is closed, and the stream with it
+                        await anext(chunks)
                         other = await http.get("/events")
                         assert (other.status_code, other.json()["code"]) == (429, "too_many_streams")
                     await http.post(one.headers["location"] + "/cancel")
