@@ -8,9 +8,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 
 from . import wants
+from .kept import Kept, Work
 from .peers import Peers
 from .records import Held, SiteGroup
 from .sharing import LINES_MOST, ROOM, Sharing
@@ -47,7 +47,7 @@ class Exchanges:
     ) -> None:
         self._client, self._peers, self._groups, self._sharing = client, peers, groups, sharing
         self._starting: dict[str, SiteGroup] = {}
-        self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._kept: Kept[tuple[str, ...]] = Kept()
 
     def origins(self, group: SiteGroup) -> list[str]:
         """Sites that may have it and can be asked."""
@@ -68,7 +68,7 @@ class Exchanges:
 
     def keep(self) -> None:
         """Follow what must be followed, and nothing else."""
-        wanted: dict[tuple[str, ...], Callable[[], Coroutine[Any, Any, None]]] = {}
+        wanted: dict[tuple[str, ...], Work] = {}
         groups = self._starting | self._groups
         for group in groups.values():
             if group.parent is None or group.fetched or group.finished_ns or group.size == 0:
@@ -84,10 +84,7 @@ class Exchanges:
                     wanted[group.id, site, line] = partial(self._line, group.id, site, line, group.etag)
             if group.local is not None:
                 wanted[group.id, group.local, ""] = partial(self._offer, group.id, group.local)
-        for key in [key for key in self._tasks if key not in wanted or self._tasks[key].done()]:
-            self._tasks.pop(key).cancel()
-        for key in [key for key in wanted if key not in self._tasks]:
-            self._tasks[key] = asyncio.create_task(wanted[key]())
+        self._kept.keep(wanted)
         for name in [name for name in self._sharing if name not in groups or groups[name].finished_ns]:
             self._sharing.pop(name)
         for sharing in self._sharing.values():
@@ -107,9 +104,7 @@ class Exchanges:
         self._sharing[group.id] = sharing
 
     async def stop(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._kept.stop()
 
     async def _line(self, group_id: str, site: str, line: str, etag: str) -> None:
         """One connection: it brings one run after another."""

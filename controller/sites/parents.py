@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.fabric_manager.api.records import GroupRecord
@@ -19,6 +20,7 @@ from datacast.services.sites_file import SiteError, host_port
 from . import wants
 from .book import Book
 from .exchanges import Exchanges
+from .kept import Kept
 from .naming import Members, split
 from .peers import Peers
 from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, is_fetched
@@ -47,7 +49,7 @@ class Parents:
         cancel: Callable[[SiteGroup, Failure | None], Awaitable[SiteGroup]],
     ) -> None:
         self._client, self._peers, self._book, self._exchanges, self._cancel = client, peers, book, exchanges, cancel
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._kept: Kept[str] = Kept()
         self._last_told: dict[str, tuple[float, Progress]] = {}
         self._resume_at: dict[str, float] = {}
         self._beginning: set[str] = set()
@@ -58,17 +60,12 @@ class Parents:
         return self._peers.directory.name
 
     async def stop(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._kept.stop()
 
     def keep(self) -> None:
         """Ask those that can be asked, and nobody else."""
-        wanted = {peer.name for peer in self._peers.all.values() if peer.url is not None}
-        for name in [name for name in self._tasks if name not in wanted or self._tasks[name].done()]:
-            self._tasks.pop(name).cancel()
-        for name in wanted - self._tasks.keys():
-            self._tasks[name] = asyncio.create_task(self._follow(name))
+        asked = (peer.name for peer in self._peers.all.values() if peer.url is not None)
+        self._kept.keep({name: partial(self._follow, name) for name in asked})
 
     async def _follow(self, site: str) -> None:
         """Ask it for orders, for as long as it is known."""
@@ -111,27 +108,20 @@ class Parents:
                     await self._book.save(self._book.put(group, others=[*group.others, site]))
                 await self._tell_once(site, order.id, Progress(state="done"))
             elif group.parent != site:
-                text = (
-                    f"site {self._name} has this group from {group.parent} already, for other receivers: name it once"
-                )
-                await self._tell_once(site, order.id, _failed("named_twice", text))
+                text = f"has this group from {group.parent} already, for other receivers: name it once"
+                await self._refuse(site, order, "named_twice", f"site {self._name} {text}")
             return
         if order.path[-1] != site:
-            text = (
-                f"the site that {self._name} knows as {site} calls itself {order.path[-1]}: sites go by one name each"
-            )
-            await self._tell_once(site, order.id, _failed("other_name", text))
+            text = f"knows as {site} calls itself {order.path[-1]}: sites go by one name each"
+            await self._refuse(site, order, "other_name", f"the site that {self._name} {text}")
             return
         if self._name in order.path and self._means_another(order, self._name):
             text = f"two sites have the name {self._name}: it came to one from the other: {' > '.join(order.path)}"
-            await self._tell_once(site, order.id, _failed("two_of_a_name", text))
+            await self._refuse(site, order, "two_of_a_name", text)
             return
         if self._name in order.path or len(set(order.path)) < len(order.path):
-            await self._tell_once(
-                site,
-                order.id,
-                _failed("cycle", f"the group leads in a circle: {' > '.join([*order.path, self._name])}"),
-            )
+            text = f"the group leads in a circle: {' > '.join([*order.path, self._name])}"
+            await self._refuse(site, order, "cycle", text)
             return
         group = SiteGroup(
             id=order.id,
@@ -210,9 +200,11 @@ class Parents:
         if group.local and group.cancelled:
             await self._client.cancel_group(group.local)
 
+    async def _refuse(self, site: str, order: Order, code: str, text: str) -> None:
+        log.warning("group %s of site %s: %s", order.id, site, text)
+        await self._tell_once(site, order.id, _failed(code, text))
+
     async def _tell_once(self, site: str, group_id: str, progress: Progress) -> None:
-        if progress.error is not None:
-            log.warning("group %s of site %s: %s", group_id, site, progress.error.message)
         with contextlib.suppress(SiteError, Problem):
             await self._peers.tell(site, group_id, progress)
 
