@@ -67,8 +67,7 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
     r->cfg.reorder = 1;
   r->pieces = pieces;
   r->now = now;
-  r->timer = (struct receiver_timer){.min = cfg->rto_min, .max = cfg->rto_max, .first = cfg->rto_init};
-  timer_restart(&r->timer);
+  timer_restart(&r->timer, &r->cfg);
   r->w = r->cfg.credits;
   out_init(&r->out);
   return r;
@@ -137,7 +136,7 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
   for (unsigned l = FRESH; l <= RETRIED; l++)
     while (r->out.list[l].head != NONE)
       out_move(&r->out, r->out.list[l].head, LOST);
-  timer_restart(&r->timer);
+  timer_restart(&r->timer, &r->cfg);
   r->probe = SETTLED;
 }
 
@@ -232,7 +231,7 @@ static void expire(dc_receiver *r)
   if (!again)
     return;
   r->doubled = r->now;
-  timer_back_off(&r->timer);
+  timer_back_off(&r->timer, &r->cfg);
 }
 
 /* ---- data ---- */
@@ -295,7 +294,7 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
       r->probe = ANSWERED;
       r->answered = now;
     }
-    timer_answered(&r->timer, now - s->sent + s->before * DC_US, !s->retried);
+    timer_answered(&r->timer, &r->cfg, now - s->sent + s->before * DC_US, !s->retried);
     r->calm = now - r->came > r->timer.srtt ? 0 : r->calm + 1;
     r->came = now;
     follow_path(r, h->flags);

@@ -1,15 +1,15 @@
 #include "receiver_timer.h"
 
-/* A path may take longer for what is asked for than `max`: a timer that ended before would ask for every packet twice, and by
+/* A path may take longer for what is asked for than rto_max: a timer that ended before would ask for every packet twice, and by
  * Karn's rule never learn better. So an answer to what was asked for again tells how long a timer may have to be, though not
  * how long the path is. */
-static dc_time longest(const struct receiver_timer *t)
+static dc_time longest(const struct receiver_timer *t, const struct dc_receiver_cfg *cfg)
 {
   dc_time seen = t->measured && t->srtt > t->late ? t->srtt : t->late;
-  return 2 * seen > t->max ? 2 * seen : t->max;
+  return 2 * seen > cfg->rto_max ? 2 * seen : cfg->rto_max;
 }
 
-static void sample(struct receiver_timer *t, dc_time rtt)
+static void sample(struct receiver_timer *t, const struct dc_receiver_cfg *cfg, dc_time rtt)
 {
   if (!t->measured) {
     t->srtt = rtt;
@@ -23,26 +23,26 @@ static void sample(struct receiver_timer *t, dc_time rtt)
   }
   /* Over a path that is nearly idle the variance goes to nothing, and then anything would be late. */
   dc_time rto = t->srtt + (4 * t->rttvar > t->srtt / 2 ? 4 * t->rttvar : t->srtt / 2);
-  dc_time most = longest(t);
-  t->rto = rto < t->min ? t->min : rto > most ? most : rto;
+  dc_time most = longest(t, cfg);
+  t->rto = rto < cfg->rto_min ? cfg->rto_min : rto > most ? most : rto;
 }
 
-void timer_answered(struct receiver_timer *t, dc_time late, bool clean)
+void timer_answered(struct receiver_timer *t, const struct dc_receiver_cfg *cfg, dc_time late, bool clean)
 {
   t->late = late;
   if (clean)
-    sample(t, late);
+    sample(t, cfg, late);
 }
 
-void timer_back_off(struct receiver_timer *t)
+void timer_back_off(struct receiver_timer *t, const struct dc_receiver_cfg *cfg)
 {
-  dc_time most = longest(t);
+  dc_time most = longest(t, cfg);
   t->rto = 2 * t->rto < most ? 2 * t->rto : most;
 }
 
-void timer_restart(struct receiver_timer *t)
+void timer_restart(struct receiver_timer *t, const struct dc_receiver_cfg *cfg)
 {
   t->measured = false;
   t->late = 0;
-  t->rto = t->first;
+  t->rto = cfg->rto_init;
 }
