@@ -48,11 +48,10 @@ def nearest(network: Network, root: str, members: Iterable[str]) -> list[str]:
     """The members without the root, near ones first. One breadth-first search, O(V + E), whole rounds of it by NumPy
     (BCube(8,3): 1 ms; node by node 6); links that are down are not used, and who is not reached comes last. Raises
     UnknownNode."""
-    wanted = dict.fromkeys(members)
-    wanted.pop(root, None)
+    wanted = {name: network.node(name) for name in members if name != root}
     first, to, up = network.first, network.to, network.up
     is_wanted, seen = np.zeros(len(network.names), bool), np.zeros(len(network.names), bool)
-    is_wanted[[network.node(name) for name in wanted]] = True
+    is_wanted[list(wanted.values())] = True
     reached = np.array([network.node(root)])
     seen[reached] = True
     found: list[int] = []
@@ -67,7 +66,7 @@ def nearest(network: Network, root: str, members: Iterable[str]) -> list[str]:
         reached = peers[np.sort(at)]
         seen[reached] = True
         found += reached[is_wanted[reached]].tolist()
-    return [network.names[i] for i in found] + [name for name in wanted if not seen[network.node(name)]]
+    return [network.names[i] for i in found] + [name for name, node in wanted.items() if not seen[node]]
 
 
 def fan_out(root: str, near: Iterable[str], fanout: int = 16) -> dict[str, list[str]]:

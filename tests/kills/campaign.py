@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +21,7 @@ import msgspec
 from services_kit.plain import PlainClient
 
 from datacast.fabric_manager.api import FINAL_STATES
+from datacast.lab.content import sha256_of
 from datacast.lab.errors import LabError
 from datacast.services.problems import Problem
 
@@ -185,7 +185,7 @@ class Campaign:
             self.pieces = -(-self.size // payload)
         for host in one.spec["receivers"]:
             path = self.lab.host_folder(host) / one.key
-            if await asyncio.to_thread(_sha256, path) != self.digest:
+            if await asyncio.to_thread(sha256_of, path) != self.digest:
                 self.fault(f"{one.group}: {host} has other bytes")
             path.unlink()
 
@@ -267,8 +267,7 @@ class Campaign:
     # ---- kills ----
     async def _one(self, number: int, kind: str) -> None:
         self.health = {
-            url: PlainClient(url, 0.5, self.lab.credentials.security("controller/main"))
-            for url in self.lab.fabric_urls
+            url: PlainClient(url, 0.5, self.lab.credentials.security("controller/main")) for url in self.lab.fabric_urls
         }
         try:
             found = await self._led()
@@ -483,11 +482,6 @@ class Campaign:
 
     def told(self) -> str:
         return json.dumps(self.figures())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _of_day(text: str) -> int:
