@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from datacast.core.lists import few
 from datacast.lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def make_plan(
     Raises
     ------
     LabError
-        Too many nodes for the management network, a switch too large, no hosts.
+        Too many nodes for the management network, a switch too large, no hosts, a node without a link.
 
     Notes
     -----
@@ -186,6 +187,9 @@ def make_plan(
     switches = [name for name in graph.nodes if name not in set(hosts)]
     if not hosts:
         raise LabError("the topology has no hosts", remedy="give it nodes of kind host")
+    if alone := sorted(name for name in graph.nodes if not ports[name]):
+        remedy = "give every node an edge, or leave it out"
+        raise LabError(f"no link leads to {few(alone, 16)}", what=alone[0], remedy=remedy)
     network = list(MANAGEMENT.subnets(new_prefix=SLOT_PREFIX))[slot]
     sizes = {name: len(ports[name]) for name in switches if name not in apart}
     groups = pack(sizes, ports_each(sizes, ports_per_process, cores))

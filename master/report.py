@@ -161,15 +161,16 @@ def tree_figures(
     scheduler: Scheduler | Collective,
     figures: Mapping[str, SourceTree],
     receivers: list[Member],
+    over: bool,
 ) -> dict[str, TreeFigures]:
-    """By id. `figures`: the sources' last status."""
+    """By id. `figures`: the sources' last status. `over`: the group has ended, and nothing runs any more."""
     trees: dict[str, TreeFigures] = {}
     for tree, planned in zip(ids, plan.trees, strict=True):
         name, queue = str(tree), scheduler.trees.get(tree) or TreeQueue(tree, 0.0)
         source = figures.get(name, SourceTree(TreeCounts(0), 0.0))
         counts = source.counts
         trees[name] = TreeFigures(
-            state="lost" if queue.lost else "running" if queue.end > queue.sent else "idle",
+            state="lost" if queue.lost else "running" if queue.end > queue.sent and not over else "idle",
             depth=planned.depth,
             links=len(planned.arcs),
             arcs=planned.arcs,

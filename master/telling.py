@@ -97,4 +97,4 @@ class Telling:
         t = self._t
         if t.plan is None or t.scheduler is None:
             return {}
-        return tree_figures(t.plan, t.tree_ids, t.scheduler, t.source_trees, self._crew.receivers)
+        return tree_figures(t.plan, t.tree_ids, t.scheduler, t.source_trees, self._crew.receivers, t.over)

@@ -21,7 +21,7 @@ Part = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 TreeId = Annotated[str, Meta(min_length=1, max_length=10)]
 ReceiverState = Literal["waiting", "open", "running", "aside", "done", "failed", "cancelled"]
-TreeState = Literal["running", "idle", "spent", "lost"]
+TreeState = Literal["running", "idle", "lost"]
 ReportState = Literal["starting", "running", "done", "partial", "failed", "cancelled"]
 
 

@@ -101,11 +101,15 @@ def test_a_switch_is_in_one_process_and_a_process_has_32_ports_at_most():
     assert ports_each({}, 32, 64) == 32
 
 
-def test_a_topology_without_hosts_or_with_a_doubled_port_is_refused():
+def test_a_topology_without_hosts_with_a_lone_node_or_a_doubled_port_is_refused():
     graph = nx.Graph()
     graph.add_node("s", kind="switch", forwards=True)
     with pytest.raises(LabError, match="no hosts"):
         make_plan(graph, rate_bps=RATE, mtu=9000)
+    graph.add_node("alone", kind="host", forwards=False)
+    with pytest.raises(LabError, match="no link leads to alone, s"):
+        make_plan(graph, rate_bps=RATE, mtu=9000)
+    graph.remove_node("alone")
     for host in "ab":
         graph.add_node(host, kind="host", forwards=False)
         graph.add_edge(host, "s", ports={host: 0, "s": 5})

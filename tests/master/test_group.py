@@ -304,6 +304,7 @@ def test_a_source_file_that_changes_fails_the_group() -> None:
     record = run(scenario())
     assert record["state"] == "failed" and record["error"]["code"] == "changed"
     assert {r["state"] for r in record["receivers"].values()} == {"failed"}
+    assert {tree["state"] for tree in record["trees"].values()} == {"idle"}, "nothing runs of a group that is over"
 
 
 @pytest.mark.parametrize("victim", SIX)
