@@ -357,6 +357,16 @@ static void an_appliance_lets_its_switch_copy(void)
   look(&b.tx[0], &seen);
   assert(seen.labels == 1 && seen.label[0] == (DC_LABEL_REPLICATE | 1u << 5 | 1u << 18));
 
+  /* A host and the waypoint on it are behind one port: one frame, as for the waypoint alone. */
+  static const struct dc_segment both[] = {SEG(false, 5), SEG(true, 5)};
+  for (unsigned i = 0; i < 2; i++) {
+    struct asking a = {.tree = 1, .seq = 17, .ret = both[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 17, 0, 200) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 2 && seen.label[0] == DC_LABEL_ADJ + 5 && seen.label[1] == DC_LABEL_LOCAL);
+
   /* Nobody waits any more; one child alone needs no copies; and where the data comes from nothing goes back. */
   assert(answer(&b, 0, 1, 5, 0, 200) == 0);
   struct asking a = {.tree = 1, .seq = 6, .ret = child[1], .fwd = SEG(false, 7, 2)};

@@ -95,10 +95,14 @@ class Part:
         ]
 
 
+def parts() -> list[Part]:
+    return [Part(**row) for row in tomllib.loads((HERE / "parts.toml").read_text())["part"]]
+
+
 @dataclass(frozen=True)
 class Result:
     """What became of one mutant: killed, survived, same (the compiler makes the same of it), stillborn (it does not
-    build), unsure (its test fails anyway)."""
+    build), unsure (its test fails anyway), waits (for the tests in Python, which were not asked)."""
 
     revision: str
     part: str
@@ -112,8 +116,9 @@ class Result:
 class Campaign:
     """Changes of one commit, tried in several trees at once."""
 
-    def __init__(self, revision: str, known: Cover) -> None:
+    def __init__(self, revision: str, known: Cover, built_only: bool = False) -> None:
         self.revision = revision
+        self.built_only = built_only
         self.cover = known
         self.lock = threading.Lock()
         self.passed: Counter[str] = Counter()
@@ -176,13 +181,17 @@ class Campaign:
         if tree.built != part.build:
             tree.run(tree.built, 600.0)  # without the change before
             tree.built = part.build
+        tree.environment["CHANGED"] = path.stem
         in_c = change.path.endswith(".c")
-        was = compiled(tree, change.path) if in_c else None
+        if in_c and change.path not in tree.made:
+            tree.made[change.path] = compiled(tree, change.path)
         try:
             path.write_text(change.applied(before))
-            if in_c and (now := compiled(tree, change.path)) in (None, was):
+            if in_c and (now := compiled(tree, change.path)) in (None, tree.made[change.path]):
                 return result("stillborn" if now is None else "same")
             code = build()
+            if code == 0 and self.built_only:
+                return result("waits")
             if code == 0:
                 for stage in self.stages(tree, part, change):
                     code = tree.run(pytest(stage), self.limit(stage))
@@ -321,9 +330,10 @@ def work(campaign: Campaign, trials: list[Trial], tree: Tree, until: float) -> N
                 trial.unsure.add(change)
                 trial.candidates.append(change)  # once more when the others are through
             campaign.add(result)
-            trial.counted += result.outcome in COUNTED
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(asdict(result)) + "\n")
+            trial.counted += result.outcome in (*COUNTED, "waits")
+            if result.outcome != "waits":
+                with RESULTS.open("a") as file:
+                    file.write(json.dumps(asdict(result)) + "\n")
             print(
                 f"{trial.part.name}: {result.outcome:9} {result.seconds:6.1f} s  "
                 f"{change.path}:{change.line} {change.what}  {result.by}",
@@ -374,43 +384,48 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="try nothing: say what is known")
     parser.add_argument("--again", action="store_true", help="only what survived so far and still can be changed so")
     parser.add_argument("--listed", action="store_true", help="only the mistakes of listed.toml, all of them")
+    parser.add_argument("--built-only", action="store_true", help="only the C tests of the core: nothing is watched")
     parser.add_argument("--trees", type=int, default=1, help="so many side by side (default 1)")
     parser.add_argument("--time", type=float, default=1e9, help="begin none after so many seconds")
     options = parser.parse_args()
     until = time.monotonic() + options.time
-    parts = [Part(**row) for row in tomllib.loads((HERE / "parts.toml").read_text())["part"]]
-    unknown = set(options.part or []) - {part.name for part in parts}
+    known_parts = parts()
+    unknown = set(options.part or []) - {part.name for part in known_parts}
     if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}: choose of {', '.join(part.name for part in parts)}")
+        parser.error(f"no part {', '.join(sorted(unknown))}: choose of {', '.join(part.name for part in known_parts)}")
     revision = subprocess.run(
         ["git", "rev-parse", options.revision], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
     if options.report:
         return report([result for result in known() if result.revision == revision])
+    chosen = [part for part in known_parts if not options.part or part.name in options.part]
+    builds = [part.build for part in chosen]
     trees = [Tree(number) for number in range(options.trees)]
     made = [WORK / f"{tree.path.name}.built" for tree in trees]
     if not made[0].exists() or made[0].read_text() != revision:
         trees[0].prepare(revision)
         made[0].write_text(revision)
     else:
-        trees[0].unchanged()
+        trees[0].unchanged(builds)
     if options.listed:
         return try_listed(trees[0])
-    chosen = [part for part in parts if not options.part or part.name in options.part]
     folders = dict.fromkeys(folder for part in chosen for folder in part.tests)
-    campaign = Campaign(revision, cover.watched(trees[0], folders, WORK / "reach" / revision[:10], until))
+    known_cover = (
+        Cover() if options.built_only else cover.watched(trees[0], folders, WORK / "reach" / revision[:10], until)
+    )
+    campaign = Campaign(revision, known_cover, options.built_only)
     for tree, built in list(zip(trees, made, strict=True))[1:]:
         if not built.exists() or built.read_text() != revision:
             tree.like(trees[0])
             built.write_text(revision)
         else:
-            tree.unchanged()
+            tree.unchanged(builds)
     if options.fresh and RESULTS.exists():
         RESULTS.unlink()
     results = known() if options.again else [result for result in known() if result.revision == revision]
     for result in results:
         campaign.add(result)
-    total = sum(part.weight for part in parts)
+    total = sum(part.weight for part in known_parts)
     trials = []
     for part in chosen:
         candidates = part.changes(trees[0].path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -79,6 +81,21 @@ def test_a_change_that_the_compiler_makes_the_same_of_is_known_and_one_that_does
     assert of("return 2 * n;") == of("return n + n;") is not None
     assert of("return 2 * n;") != of("return 3 * n;")
     assert of("return m;") is None
+
+
+def test_a_change_of_the_core_meets_its_tests_in_c_those_named_as_its_file_first() -> None:
+    """For some hours of 27 November they were built and not run: whatever was changed in the core would survive."""
+    (build,) = {part.build for part in run.parts() if part.name in ("core", "trees", "rule")}
+    done = subprocess.run(
+        f"{build} --dry-run",
+        shell=True,
+        cwd=ROOT,
+        env=Tree().environment | {"CHANGED": "trees_set"},
+        capture_output=True,
+    )
+    asked = re.search(rb"for t in (.*?);", done.stdout)
+    assert asked and asked[1].split()[0].endswith(b"/test_trees"), done.stderr
+    assert len(asked[1].split()) == len(list(ROOT.glob("libdatacast/tests/test_*.c")))
 
 
 def test_what_hangs_is_ended_and_says_so(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -30,12 +31,15 @@ class Tree:
         self.built = "true"
         """The command of the last change: what it built still has that change."""
         self.stood = False
+        self.made: dict[str, bytes | None] = {}
+        """What the compiler makes of a file in C that is not changed."""
         reached = self.path / "build" / "reached.o"
         path = f"{self.path / 'tests/mutants/bin'}:{os.environ['PATH']}"
         self.environment = {
             **os.environ,
             "PATH": path,
             "DATACAST_REACHED": str(reached),
+            "MUTANTS": str(HERE),
             "DATACAST_SIM_LIBRARY": str(self.path / "build/mutant-core"),
         }
 
@@ -79,32 +83,39 @@ class Tree:
             subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(self.path)], check=True)
         subprocess.run(["git", "fetch", "-q", "origin", revision], cwd=self.path, check=True)
         subprocess.run(["git", "checkout", "-qf", "--detach", revision], cwd=self.path, check=True)
+        if not (self.path / ".venv").exists():
+            subprocess.run(["cp", "-a", "--reflink=auto", str(ROOT / ".venv"), str(self.path)], check=True)
+            self.moved(ROOT)
         print(f"building {revision[:10]} in {self.path.relative_to(ROOT)}", flush=True)
         self.must("mkdir -p build && /usr/bin/gcc -O2 -fPIC -Wall -c tests/mutants/reached.c -o build/reached.o")
         self.must("make build && make -s " + " ".join(PROGRAMS))
-        self.must("make -j2 -f tests/mutants/core.mk")
+        self.must(f"make -j2 -f {HERE}/core.mk")
 
-    def unchanged(self) -> None:
-        """What a run before had changed is as it was, in what was built, too."""
+    def unchanged(self, builds: Iterable[str]) -> None:
+        """What a run before had changed is as it was, and what these commands build, too."""
         subprocess.run(["git", "checkout", "-qf", "."], cwd=self.path, check=True)
-        self.must(f"make -s -f {HERE}/core.mk built && make -s " + " ".join(PROGRAMS))
+        for build in set(builds):
+            self.must(build + " built" if "core.mk" in build else build)
 
     def like(self, other: Tree) -> None:
         """The same as another that is built, at a place of its own."""
         shutil.rmtree(self.path, ignore_errors=True)
         subprocess.run(["cp", "-a", "--reflink=auto", str(other.path), str(self.path)], check=True)
-        packages = list((self.path / ".venv").glob("lib/python*/site-packages"))
-        told = [*(self.path / ".venv" / "bin").iterdir()]
-        told += [path for folder in packages for path in folder.glob("__editable__*")]
-        old, new = str(other.path), str(self.path)
-        for path in told:
-            if path.is_file() and not path.is_symlink() and old in (text := _text(path)):
-                path.write_text(text.replace(old, new))
+        self.moved(other.path)
         # Programs that look for the core where the other has it are linked again.
         for path in (self.path / "build/mutant-core").rglob("*"):
             if path.is_symlink() or (path.is_file() and path.suffix != ".o"):
                 path.unlink()
         self.must(f"make -j2 -f {HERE}/core.mk built")
+
+    def moved(self, was: Path) -> None:
+        """The Python environment says where it is: it was copied from another place."""
+        packages = list((self.path / ".venv").glob("lib/python*/site-packages"))
+        told = [*(self.path / ".venv" / "bin").iterdir()]
+        told += [path for folder in packages for path in folder.glob("__editable__*")]
+        for path in told:
+            if path.is_file() and not path.is_symlink() and str(was) in (text := _text(path)):
+                path.write_text(text.replace(str(was), str(self.path)))
 
 
 def _text(path: Path) -> str:
