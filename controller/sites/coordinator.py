@@ -321,11 +321,11 @@ class Coordinator:
             text = f"the source {group.spec.source} cannot be read, and no other host of {self.name} has all of it: "
             self._still.pop(group.id)
             why = Failure(code="source_lost", message=(text + error.message)[:8192])
+            # First of all: a site may have its order and not have said so yet. It hears of the end when it does.
+            group = self._book.put(group, cancelled=True, lost=why)
             for site in [name for name, part in group.parts.items() if part.progress.state == "ordered"]:
-                self._book.part(
-                    group, site, Progress(state="failed", error=why)
-                )  # whoever never asked is not waited for
-            await self.cancel(self.groups[group.id], why)
+                group = self._book.part(group, site, Progress(state="failed", error=why))  # it is not waited for
+            await self.cancel(group, why)
 
     async def _of_local(self, group: SiteGroup) -> Progress:
         assert group.local

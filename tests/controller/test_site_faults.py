@@ -195,6 +195,37 @@ def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
     play(steps)
 
 
+def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "LOST_S", 0.2)
+    says = asyncio.Event()
+    tell = peers.Peers.tell
+
+    async def late(self: peers.Peers, *told: Any) -> Any:
+        await says.wait()
+        return await tell(self, *told)
+
+    monkeypatch.setattr(peers.Peers, "tell", late)
+
+    async def steps() -> None:
+        async with mesh(tmp_path, {**TWO, "oak": ["o0"]}, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+            ams, sfo, oak = sites.values()
+            give(ams)
+            await sfo.stop()
+            group = await ams.made(["sfo/all", "sfo/oak/all"])
+            ams.fabric.hosts["a0"].address = ""
+            await sfo.start()
+            ended = await ams.end(group)
+            assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
+            says.set()
+            for site in (sfo, oak):
+                own = await site.end(group)
+                assert (own["state"], own["error"]) == ("failed", ended["error"]), own
+
+    play(steps)
+
+
 def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(tmp_path: Path) -> None:
     async def steps() -> None:
         hosts = {**TWO, "oak": ["o0"]}
