@@ -155,14 +155,14 @@ class SitesLab(Lab):
     def _signalling(self, site: SiteDaemons) -> str:
         return f"{self.plan.root_address}:{FIRST_PORT + 2 * site.number}"
 
-    def _http(self, site: SiteDaemons) -> str:
+    def manager(self, site: SiteDaemons) -> str:
         return f"{self.plan.root_address}:{FIRST_PORT + 2 * site.number + 1}"
 
     def _manager_of(self, site: SiteDaemons) -> None:
         self.progress(f"fabric manager of {site.name}")
         assert isinstance(self.plane, SitesPlane)
         command = self.manager_command(self.plane.topology_of(self, site.name), site.name, WORKERS)
-        command += ["--signalling", self._signalling(site), "--http", self._http(site)]
+        command += ["--signalling", self._signalling(site), "--http", self.manager(site)]
         command += site.credentials.options("fabric-manager/main") + site.credentials.master_options("master/main")
         self.supervisor.service(f"fabric-manager-{site.name}", command)
 
@@ -183,7 +183,7 @@ class SitesLab(Lab):
         path = site.folder / "sites.yaml"
         path.write_text(yaml.safe_dump({"name": name, "url": self.url(name), "sites": known}, sort_keys=False))
         command = [need_program("datacast-controller"), "--listen", f"0.0.0.0:{CONTROLLER_PORT}"]
-        command += ["--fabric-manager", f"https://{self._http(site)}", "--tokens", str(site.credentials.tokens)]
+        command += ["--fabric-manager", f"https://{self.manager(site)}", "--tokens", str(site.credentials.tokens)]
         command += ["--sites", str(path), *site.credentials.options("controller/main"), *self._control_priority()]
         self.supervisor.service(f"controller-{name}", command, self.network.nodes[site.first].pid)
 
@@ -197,7 +197,7 @@ class SitesLab(Lab):
     def _workers_wait(self) -> bool:
         with contextlib.suppress(OSError, ValueError):
             for site in self.daemons.values():
-                url = f"https://{self._http(site)}/healthz"
+                url = f"https://{self.manager(site)}/healthz"
                 if len(site.credentials.json("GET", url)["workers"]) < WORKERS:
                     return False
             return True

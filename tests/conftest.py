@@ -87,6 +87,26 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     return report
 
 
+class AtOnce:
+    """Names what fails when it fails: a run that is ended says nothing afterwards."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
+            self.terminal.write_line("\n".join(report.longreprtext.splitlines()[-RERUN_LINES:]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):  # a process beside others has none
+        config.pluginmanager.register(AtOnce(terminal))
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The folder of the source tree."""

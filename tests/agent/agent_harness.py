@@ -518,16 +518,19 @@ class Transfer:
                 assert results[name]["ok"] or results[name]["code"] in ("unreachable", "no_group"), results
 
     def ended(self, name: str) -> Message | None:
-        for message in self.client.events:
-            if message["group"] == self.group and message["n"] == name and message["event"] in ("done", "failed"):
-                return message
-        return None
+        own = (m for m in self.client.events if m["group"] == self.group and m["n"] == name)
+        return next((m for m in own if m["event"] in ("done", "failed")), None)
 
     def wait_ended(self, names: Iterable[str] | None = None, timeout: float = 90.0) -> dict[str, Message]:
         names = list(self.receivers if names is None else names)
+        renewed = time.monotonic()
 
         def all_ended() -> bool:
+            nonlocal renewed
             self.pass_digests()
+            if time.monotonic() > renewed + self.lease_ms / 4000:  # a master does: else it is forgotten
+                renewed = time.monotonic()
+                self.status()
             return all(self.ended(name) for name in names)
 
         self.client.wait(all_ended, f"the end of {names}", timeout)
@@ -555,11 +558,8 @@ class Transfer:
 
 
 def digest(path: Path) -> str:
-    total = hashlib.sha256()
     with path.open("rb") as handle:
-        while part := handle.read(1 << 20):
-            total.update(part)
-    return total.hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def random_file(path: Path, size: int) -> Path:

@@ -59,6 +59,11 @@ class Wan:
             assert time.monotonic() < end, self.told(self.now(site, group))
             time.sleep(0.1)
 
+    def of_manager(self, site: str, path: str) -> Any:
+        """What a site's fabric manager tells its controller."""
+        daemons = self.lab.daemons[site]
+        return daemons.credentials.json("GET", f"https://{self.lab.manager(daemons)}{path}")
+
     def has(self, host: str, path: Path) -> bool:
         copy = self.lab.host_folder(host) / path.name
         return copy.is_file() and copy.read_bytes() == path.read_bytes()

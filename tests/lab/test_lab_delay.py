@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import uuid
 
 import pytest
@@ -63,9 +64,11 @@ def round_trip_ms(network, node: str, address: str) -> list[float]:
 
 @pytest.mark.root
 def test_ping_takes_twice_the_delay_where_there_is_one(network):
-    there = round_trip_ms(network, "a", "10.9.0.2")
-    assert 2 * DELAY_MS <= there[0] < 3 * DELAY_MS  # the shortest: what waits for a processor is late, nothing is early
-    assert round_trip_ms(network, "b", "10.9.1.2")[0] < DELAY_MS
+    for node, address, least, most in (("a", "10.9.0.2", 2 * DELAY_MS, 3 * DELAY_MS), ("b", "10.9.1.2", 0, DELAY_MS)):
+        shortest, end = float("inf"), time.monotonic() + 60
+        while shortest >= most and time.monotonic() < end:  # what waits for a processor is late, nothing is early
+            shortest = round_trip_ms(network, node, address)[0]
+        assert least <= shortest < most, (node, shortest)
 
 
 @pytest.mark.root
