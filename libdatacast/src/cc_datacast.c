@@ -34,8 +34,6 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
 static void tick(void *state, dc_time now)
 {
   struct state *s = state;
-  if (now < s->quiet || now - s->quiet < s->p.interval)
-    return;
   uint64_t n = (now - s->quiet) / s->p.interval;
   s->quiet += n * s->p.interval;
   uint64_t room = s->p.rate_max - s->rate;

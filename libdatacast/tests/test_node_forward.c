@@ -367,6 +367,17 @@ static void an_appliance_lets_its_switch_copy(void)
   look(&b.tx[0], &seen);
   assert(seen.labels == 2 && seen.label[0] == DC_LABEL_ADJ + 5 && seen.label[1] == DC_LABEL_LOCAL);
 
+  /* Two switches away: one frame for those whose way is the same from the next switch on, and ends alike. */
+  static const struct dc_segment farther[] = {SEG(false, 4, 1), SEG(false, 5, 1), SEG(false, 6, 2), SEG(true, 3, 1)};
+  for (unsigned i = 0; i < 4; i++) {
+    struct asking a = {.tree = 1, .seq = 18, .ret = farther[i], .fwd = SEG(false, 7, 2)};
+    assert(ask(&b, 0, &a) == (i == 0));
+  }
+  assert(answer(&b, 0, 1, 18, 0, 200) == 3);
+  look(&b.tx[0], &seen);
+  assert(seen.labels == 2 && seen.label[0] == (DC_LABEL_REPLICATE | 1u << 4 | 1u << 5));
+  assert(seen.label[1] == DC_LABEL_ADJ + 1);
+
   /* Nobody waits any more; one child alone needs no copies; and where the data comes from nothing goes back. */
   assert(answer(&b, 0, 1, 5, 0, 200) == 0);
   struct asking a = {.tree = 1, .seq = 6, .ret = child[1], .fwd = SEG(false, 7, 2)};

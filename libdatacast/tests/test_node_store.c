@@ -172,9 +172,11 @@ static void a_tree_too_many_is_refused_until_one_is_idle(void)
   assert(child_asks(&b, 1, 77, 5, 0) == 0);
   assert(dropped(&b, DC_DROP_TREES) == 1);
 
-  b.now += cfg.idle;
+  b.now += cfg.idle - DC_MS - 1;
   child_asks(&b, 1, 1000, 6, 0);
-  child_asks(&b, 1, 2000, 6, 0); /* 3000 is the one idle longest */
+  child_asks(&b, 1, 2000, 6, 0); /* 3000 is the one idle longest, but not yet for long enough */
+  assert(child_asks(&b, 1, 77, 5, 0) == 0 && dropped(&b, DC_DROP_TREES) == 2);
+  b.now += 1;
   assert(child_asks(&b, 1, 77, 5, 0) == 1);
   struct dc_node_counters c;
   dc_node_counters(b.node, &c);

@@ -29,6 +29,20 @@ static void credits_bound_what_is_out(void)
   drop(&s);
 }
 
+static void low_is_the_first_number_that_is_out(void)
+{
+  struct side s = make(20, 4);
+  assert(assign(&s, 0, 20, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  static const uint32_t comes[] = {2, 0, 1, 4, 3}, low[] = {0, 1, 3, 3, 5};
+  for (unsigned i = 0; i < 5; i++) {
+    assert(data(&s, DC_US, comes[i]) == DC_RX_NEW && asked(s.r, DC_US, in, CAP) == 1);
+    dc_receiver_counters(s.r, &c);
+    assert(c.low_seq == low[i]);
+  }
+  drop(&s);
+}
+
 static void numbers_in_a_row_go_into_one_interest(void)
 {
   struct side s = make(300, 200);
@@ -504,6 +518,7 @@ static void a_bad_path_is_survived(uint64_t seed)
 int main(void)
 {
   credits_bound_what_is_out();
+  low_is_the_first_number_that_is_out();
   numbers_in_a_row_go_into_one_interest();
   the_last_interest_says_so();
   who_gets_packets_steadily_asks_in_batches();

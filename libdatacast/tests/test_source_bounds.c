@@ -1,6 +1,7 @@
 /* The source at its bounds: rates, bursts, queues, the table by which what waits is found; and what it tells a rule. */
 #include <stdio.h>
 
+#include "source_children.h"
 #include "sources.h"
 
 /* A rule and a master may say what they like: tokens stay far from where they would overflow. */
@@ -200,6 +201,25 @@ static void early_interests_are_bounded(void)
   free(s);
 }
 
+static void what_is_asked_for_at_once_is_believed_for_64_interests_and_falls_by_one(void)
+{
+  struct source_children children = {0};
+  struct dc_header four = {.more = 3}, one = {.more = 0}, again = {.more = 7, .flags = DC_FLAG_RETX};
+  for (unsigned turn = 0; turn < 3; turn++) {
+    source_children_batch(&children, &four, 8);
+    for (unsigned i = 0; i < 63; i++) {
+      source_children_batch(&children, &one, 8);
+      source_children_batch(&children, &again, 8); /* what was lost comes in runs by chance */
+      assert(children.more == 3);
+    }
+  }
+  source_children_batch(&children, &one, 8);
+  assert(children.more == 2);
+  again.flags = 0;
+  source_children_batch(&children, &again, 7); /* longer than a batch */
+  assert(children.more == 2);
+}
+
 /* Two numbers, then three: who had sent all that there was when the third was asked for had nothing to send. */
 static void a_rule_is_told_when_there_was_nothing_more_to_send(void)
 {
@@ -252,6 +272,7 @@ int main(void)
   numbers_with_one_place_in_the_table_are_told_apart();
   a_rule_learns_of_the_slowest_and_of_the_least_store();
   who_asks_for_several_at_once_leaves_nobody_behind();
+  what_is_asked_for_at_once_is_believed_for_64_interests_and_falls_by_one();
   a_rule_is_told_when_there_was_nothing_more_to_send();
   a_rule_is_told_the_place_of_a_repeated_number_among_those_sent();
   puts("source's bounds ok");
