@@ -12,7 +12,7 @@ MOST = 8
 
 
 def test_what_has_failed_once_and_is_not_understood_is_little_and_still_there() -> None:
-    rows = tomllib.loads((HERE / "flakes.toml").read_text())["row"]
+    rows = tomllib.loads((HERE / "flakes.toml").read_text()).get("row", [])
     assert len(rows) <= MOST, "mend one before another is written down"
     for row in rows:
         assert set(row) == {"test", "seen", "what"} and row["what"], row
