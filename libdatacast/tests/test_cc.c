@@ -83,18 +83,23 @@ static void every_rule_stays_between_its_limits(void)
 static struct {
   dc_time now;
   double behind;
-  uint32_t seq;
+  uint32_t seq, depth;
 } fluid;
 
 #define SLOW 100e6
 #define PACKET (1500 * 8)
 #define DEPTH 87u
 
-static void start_fluid(const struct dc_cc_ops *cc)
+static void start_fluid_with(const struct dc_cc_ops *cc, uint32_t credits, uint32_t depth)
 {
+  struct dc_cc_params p = params;
+  p.credits = credits;
   memset(&fluid, 0, sizeof fluid);
-  cc->init(state, 0, &params);
+  fluid.depth = depth;
+  cc->init(state, 0, &p);
 }
+
+static void start_fluid(const struct dc_cc_ops *cc) { start_fluid_with(cc, params.credits, DEPTH); }
 
 static void flow(const struct dc_cc_ops *cc, double slow)
 {
@@ -106,7 +111,7 @@ static void flow(const struct dc_cc_ops *cc, double slow)
   if (fluid.behind < 0)
     fluid.behind = 0;
   struct dc_cc_event e = {
-      .lag = (uint32_t)fluid.behind, .seq = fluid.seq + 16, .next_seq = fluid.seq + 1, .depth = DEPTH};
+      .lag = (uint32_t)fluid.behind, .seq = fluid.seq + 16, .next_seq = fluid.seq + 1, .depth = fluid.depth};
   fluid.seq++;
   cc->interest(state, fluid.now, &e);
 }
@@ -127,6 +132,24 @@ static void steady_finds_the_slowest_rate_without_a_duplicate(void)
     }
   }
   assert(mean / n > 0.99 * SLOW && mean / n < 1.01 * SLOW);
+}
+
+/* Who is slow is kept behind by its credits, or by three fourths of what the store and those that are asked for hold, where that is less. */
+static void steady_keeps_the_slowest_as_far_behind_as_the_store_bears(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  for (uint32_t depth = 20; depth <= 80; depth += 20) {
+    double behind = 0;
+    unsigned n = 0;
+    start_fluid_with(cc, 48, depth);
+    while (fluid.now < 2 * DC_SEC) {
+      flow(cc, SLOW);
+      behind += fluid.now > DC_SEC ? fluid.behind : 0;
+      n += fluid.now > DC_SEC;
+    }
+    double want = depth == 20 ? 27 : depth == 40 ? 42 : 48; /* 3/4 * (20 + 16), 3/4 * (40 + 16), credits */
+    assert(behind / n > want - 2 && behind / n < want + 2);
+  }
 }
 
 /* A silence is no rate: when who stood still is back, the rate is that of before. Who stays away for long has gone, most likely, and
@@ -460,6 +483,7 @@ int main(void)
   the_papers_rule_halves_and_adds();
   every_rule_stays_between_its_limits();
   steady_finds_the_slowest_rate_without_a_duplicate();
+  steady_keeps_the_slowest_as_far_behind_as_the_store_bears();
   steady_waits_for_a_host_that_stands_still();
   steady_falls_by_three_tenths_for_all_losses_of_a_window();
   steady_falls_below_its_share_at_a_loss();

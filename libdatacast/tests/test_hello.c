@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "datacast/bytes.h"
 #include "datacast/hello.h"
 
 enum { A, B, QUEUE = 256 };
@@ -401,13 +402,18 @@ static void a_neighbour_that_hears_another_is_not_up_yet(void)
   assert(dc_hello_handle(&end[A], now, &h, rest) == DC_DROP_NONE && end[A].link == DC_LINK_UP);
 }
 
-static void the_longest_hello_is_what_a_header_can_say(void)
+static void a_hello_says_at_most_what_its_fields_can(void)
 {
   start();
   uint8_t out[DC_HELLO_LEN];
   end[A].cfg.mtu = 70000;
   end[A].cfg.whole = 0;
   assert(dc_hello_poll(&end[A], now, out) == 65000);
+  end[A].cfg.mtu = 65536;
+  end[A].cfg.fast = end[A].cfg.slow = 65536 * DC_MS;
+  now += DC_SEC;
+  assert(dc_hello_poll(&end[A], now, out) == 65000);
+  assert(dc_get16(out + DC_HEADER_LEN + 2) == 65535 && dc_get16(out + DC_HEADER_LEN + 8) == 65535);
   dc_hello_heard(&end[A], now + DC_SEC); /* from a clock that is ahead */
   (void)dc_hello_poll(&end[A], now, out);
   assert(end[A].heard == now);
@@ -418,7 +424,7 @@ int main(void)
   senseless_settings_are_mended_and_states_have_names();
   a_link_that_stayed_up_long_is_held_as_at_first();
   a_neighbour_that_hears_another_is_not_up_yet();
-  the_longest_hello_is_what_a_header_can_say();
+  a_hello_says_at_most_what_its_fields_can();
   long_hellos_try_what_both_ends_take();
   nothing_is_said_of_a_neighbour_that_does_not_tell_its_mtu();
   a_tunnel_s_hellos_are_all_long();

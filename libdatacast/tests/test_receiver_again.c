@@ -87,6 +87,21 @@ static void a_cut_takes_back_what_was_not_delivered(void)
   drop(&s);
 }
 
+static void a_cut_takes_back_what_was_asked_for_again(void)
+{
+  struct side s = make(40, 8);
+  assert(assign(&s, 0, 20, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7);
+  for (uint32_t q = 5; q < 8; q++)
+    assert(data(&s, 5, q) == DC_RX_NEW);
+  assert(asked(s.r, 5, in, CAP) == 8 && in[0].seq == 0 && in[0].flags == DC_FLAG_RETX); /* and 8, 9, 10 */
+  dc_receiver_cut(s.r, 0);
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == 0 && dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
+  EXPECT_NOTHING(&s, 100 * DC_SEC);
+  drop(&s);
+}
+
 static void a_cut_ends_what_was_to_be_fetched_again(void)
 {
   struct side s = make(24, 32);
@@ -220,6 +235,7 @@ int main(void)
   a_late_bad_block_of_an_old_extent_is_fetched_again();
   more_bad_blocks_than_ranges_are_all_fetched_again();
   a_cut_takes_back_what_was_not_delivered();
+  a_cut_takes_back_what_was_asked_for_again();
   a_cut_ends_what_was_to_be_fetched_again();
   who_leaves_a_tree_takes_what_still_comes_and_asks_for_nothing();
   after_a_cut_numbers_go_on_above_a_gap();

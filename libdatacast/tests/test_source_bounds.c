@@ -253,7 +253,8 @@ static void a_rule_is_told_the_place_of_a_repeated_number_among_those_sent(void)
   dc_time now = 1000;
   for (unsigned i = 0; i < N; i++) {
     ask(s, now, numbers[i]);
-    assert(!learnt.duplicate && dc_source_poll(s, now += DC_MS, tx, CAP) == 1 && tx[0].seq == numbers[i]);
+    assert(!learnt.duplicate && learnt.seq == i && learnt.next_seq == i);
+    assert(dc_source_poll(s, now += DC_MS, tx, CAP) == 1 && tx[0].seq == numbers[i]);
   }
   for (unsigned i = 0; i < N; i++) {
     ask_from(s, now, numbers[i], DC_FLAG_RETX, &to_b);
