@@ -77,6 +77,22 @@ def test_cuts_are_one_at_a_time_for_the_whole_group() -> None:
     assert not it.cutting and it.release(2, 0.0) is not None
 
 
+def test_every_root_s_quick_tree_takes_over_from_its_slow_one_after_the_other() -> None:
+    trees = {"a": [1, 2], "b": [3, 4]}
+    it = Collective({name: Scheduler(160, 10, numbers, 100.0, pool=[]) for name, numbers in trees.items()})
+    for block in range(16):
+        it.offer(block, "a" if block < 8 else "b")
+    assert sum(extent.count for extent in it.assign(0.0)) == 160
+    for slow in (2, 4):
+        it.bound(slow, 1.0, 0.2)
+    cuts = []
+    for now in (0.2, 0.3, 0.4):
+        cuts.append(it.steal(now))
+        assert it.cutting is (cuts[-1] is not None) and it.steal(now) is None
+        it.cut_done(now)
+    assert [cut and cut.tree for cut in cuts] == [2, 4, None]
+
+
 def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:
     dealing = Dealing(4, ["a", "b"], run=4)
     got = [(name, dealing.take(name)) for name in "ab" for _ in range(4)]
