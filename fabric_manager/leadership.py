@@ -35,6 +35,8 @@ LEASE_S = 5.0
 """Only for a machine that is gone or hangs: the end of a process is seen at once (`_heed`). Data flows meanwhile. A
 shorter one ends while everybody is alive, and only waits for a processor."""
 RETRY_S = 0.2
+AGAIN_MAX = 5
+"""Leases that end before the key is written with them: one that has no processor for so long is not there."""
 HEED_S = 0.05
 LEADING = "/leading"
 """A stream of the leader's, for as long as it leads."""
@@ -115,13 +117,18 @@ class Leadership:
         async with self._taking:
             if self.lost.is_set() or self._guard is not refused:
                 return None if self.lost.is_set() else self._guard
-            entry = await self.store.get(LEADER)
-            if entry is None or json.loads(entry.value).get("name") == self._name:
+            for _ in range(AGAIN_MAX):
+                entry = await self.store.get(LEADER)
+                if entry is not None and json.loads(entry.value).get("name") != self._name:
+                    break
                 revision = await self._take(entry, Guard(LED, self._led))
                 if revision is not None:
                     log.warning("the lease to lead had ended, and nobody else has led: this fabric manager leads on")
                     self._guard = Guard(LEADER, revision)
                     return self._guard
+                led = await self.store.get(LED)
+                if led is None or led.revision != self._led:
+                    break  # another has led; else the new lease had ended before the key was written
             self.lose()
             return None
 
@@ -178,25 +185,31 @@ class Leadership:
                 await asyncio.sleep(HEED_S)
 
     async def _renew(self) -> None:
-        heard = time.monotonic()
+        heard, failing = time.monotonic(), False
         while not self.lost.is_set():
             await asyncio.sleep(LEASE_S / 5)
             asked = time.monotonic()
+            # No longer than the lease: whoever leads next waits for agents that are held here. A store that is embedded
+            # has no answer while this process has no processor, and then hears at once of whoever took the key.
+            patience = None if self.store.embedded else max(LEASE_S / 5, heard + LEASE_S - asked)
             try:
-                # No longer than the lease: whoever leads next waits for agents that are held here.
-                async with asyncio.timeout(max(LEASE_S / 5, heard + LEASE_S - asked)):
+                async with asyncio.timeout(patience):
                     if self._lease is not None:
                         await self.store.renew(self._lease)
-                heard = asked
+                heard, failing = asked, False
                 continue
             except Lost:
                 with contextlib.suppress(StoreError):
                     if await self.again():
-                        heard = asked
+                        heard, failing = asked, False
+                        continue
             except TimeoutError:
                 log.warning("the store does not say whether this fabric manager leads")
             except StoreError as error:
                 log.warning("%s", error)
+            if self.store.embedded and not failing:  # before, it stood still
+                heard = asked
+            failing = True
             if time.monotonic() - heard >= LEASE_S:  # nobody says whether it still leads
                 self.lose()
 

@@ -63,6 +63,8 @@ class Store(ABC):
 
     where: str
     """For messages."""
+    embedded = False
+    """A part of this process, on this machine's disk: what it is asked it answers in the end, whoever else uses it."""
 
     @abstractmethod
     async def get(self, key: str) -> Entry | None: ...

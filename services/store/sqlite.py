@@ -42,6 +42,8 @@ BATCH_MAX = 1024
 class SqliteStore(Store):
     """`path` is a file or ":memory:". Raises StoreError when it cannot be opened or is from another version."""
 
+    embedded = True
+
     def __init__(self, path: str) -> None:
         self.where = self.path = path
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()

@@ -21,7 +21,7 @@ from datacast.fabric_manager.main import FabricManager
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services.problems import Problem
-from datacast.services.store import Lost, open_store
+from datacast.services.store import Lost, StoreError, open_store
 
 
 def manager(store: str, addresses: str = "") -> FabricManager:
@@ -299,6 +299,60 @@ def test_a_request_that_waited_while_its_fabric_manager_ended_is_not_told_that_h
         return [(problem.status, problem.code) for problem in told]
 
     assert run(scenario()) == [(503, "no_leader"), (503, "no_leader")]
+
+
+@pytest.mark.parametrize("then", ["nobody else led", "its new lease ended too", "another led"])
+def test_a_leader_that_had_no_processor_asks_its_own_store_before_it_gives_up(then: str) -> None:
+    """That is a part of the process, and as late as all of it: one alone on its machine ended for nothing."""
+
+    async def scenario():
+        one = manager(":memory:")
+        await one.start()
+        lead, store = one.leadership, one.store
+        store.embedded = True
+        renew, grant, late = store.renew, store.grant, [2 * LEASE_S]
+
+        async def renewed(lease: int) -> None:
+            if late:
+                await asyncio.sleep(late.pop())
+                if then == "another led":
+                    other = Leadership(store, "http://127.0.0.1:1")
+                    await other.campaign()
+                    await other.resign()
+                if then == "its new lease ended too":
+                    store.grant = over
+            await renew(lease)
+
+        async def over(seconds: float) -> int:
+            store.grant = grant
+            await store.revoke(lease := await grant(seconds))
+            return lease
+
+        store.renew = renewed
+        await asyncio.sleep(4 * LEASE_S)
+        lost = lead.lost.is_set()
+        await one.stop()
+        return lost, bool(late), store.grant == over
+
+    assert simulated.run(scenario()) == (then == "another led", False, False)
+
+
+def test_a_leader_whose_own_store_fails_leads_no_longer_than_its_lease() -> None:
+    async def scenario():
+        one = manager(":memory:")
+        await one.start()
+
+        async def failing(lease: int) -> None:
+            raise StoreError("the disk is full")
+
+        one.store.embedded, one.store.renew = True, failing
+        began = time.monotonic()
+        await one.leadership.lost.wait()
+        took = time.monotonic() - began
+        await one.stop()
+        return took
+
+    assert LEASE_S <= simulated.run(scenario()) <= 2 * LEASE_S
 
 
 def test_a_leader_to_whom_the_store_says_nothing_leads_no_longer_than_its_lease(tmp_path: Path) -> None:
