@@ -16,12 +16,14 @@ from datacast.fabric_manager.api import Delivery, GroupOptions, GroupSpec, Plann
 
 from .arguments import parse_labels, with_receivers
 from .connection import Controller, Json, TokenFile, connect
-from .following import INTERRUPTED, cancel_and_wait, follow
+from .following import cancel_and_wait, follow
 from .origin import parse_origin
 from .output import json_text
 from .planner import Planner
 from .shards import Holds, Scatter, Shard, Unfinished, with_holds, with_shards
 from .showing import show_group
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def register(app: typer.Typer) -> None:
@@ -105,7 +107,7 @@ def send(
     """Deliver a file to many hosts, from one or several that have it, or from a URL that some of them fetch.
 
     Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
-    Ctrl-C cancels the transfer; start it with --no-watch to leave it running.
+    Ctrl-C cancels the transfer, and so does SIGTERM; start it with --no-watch to leave it running.
     """
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
@@ -134,29 +136,39 @@ def send(
         sha256=spec.sha256 if sha256 is None else sha256.lower(),
     )
     with connect(controller, token_file) as client:
-        group, interrupted = _create(client, spec)
-        if interrupted:
+        group, told = _create(client, spec)
+        if told:
             cancel_and_wait(client, group.id)
-            raise typer.Exit(INTERRUPTED)
+            raise typer.Exit(128 + told)
         if not watch:
             print(json_text(group) if as_json else group.id)
             return
+        before = signal.signal(signal.SIGTERM, _end)
         try:
             group = follow(client, group, quiet=as_json)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as why:
             group = cancel_and_wait(client, group.id)
             if as_json:
                 print(json_text(group))
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(128 + (why.args or ENDING)[0]) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)
     print(json_text(group)) if as_json else show_group(group)
     raise typer.Exit(0 if group.state == "done" else 1)
 
 
-def _create(client: ControllerClient, spec: GroupSpec) -> tuple[GroupRecord, bool]:
-    """The new group, and whether Ctrl-C was pressed meanwhile: a group that nobody knows of must not come about."""
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+def _end(number: int, _: object) -> None:
+    """SIGTERM as Ctrl-C: whoever ends the command, `timeout` or a job's end, wants no transfer that goes on."""
+    raise KeyboardInterrupt(number)
+
+
+def _create(client: ControllerClient, spec: GroupSpec) -> tuple[GroupRecord, int]:
+    """The new group, and the signal that said meanwhile to end, or 0: a group that nobody knows of must not come
+    about."""
+    told: list[int] = []
+    before = [signal.signal(number, lambda number, _: told.append(number)) for number in ENDING]
     try:
-        return client.create_group(spec), bool(pressed)
+        return client.create_group(spec), told[0] if told else 0
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in zip(ENDING, before, strict=True):
+            signal.signal(number, handler)

@@ -193,17 +193,18 @@ def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
     assert started[0] == 0 and json.loads(started[1])["state"] == "starting"
 
 
-def test_ctrl_c_cancels_the_group() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_send_that_is_told_to_end_cancels_its_group(number: signal.Signals) -> None:
     async def scenario():
         async with service([5.0]) as (it, url):
             process = await spawn("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
             await until(lambda: it.world.sent_pieces, "data flows")
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             result = await datacast(process=process)
             return result, (await it.client.groups())[0], [agent.roles for agent in it.world.agents.values()]
 
     (code, _, err), group, roles = run(scenario())
-    assert code == 130 and f"{group['id']} is cancelled" in err and group["state"] == "cancelled"
+    assert code == 128 + number and f"{group['id']} is cancelled" in err and group["state"] == "cancelled"
     assert roles == [{}, {}, {}, {}]
 
 
