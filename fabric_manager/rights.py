@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import Depends, Request
 
+from datacast.services.connection import PEER
 from datacast.services.problems import Problem
-from datacast.services.service import PEER
 from datacast.services.tls import Peer
 
 from .told import FabricError, Registration

@@ -19,30 +19,21 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from datacast.core.errors import DatacastError
 
 from . import framing
 from .acceptor import Acceptor
+from .connection import Connection
 from .problems import Problem
-from .tls import Security, peer_of
+from .tls import Security
 
 log = logging.getLogger("datacast.http")
 
 CONNECTIONS_MAX = 4096
-SILENCE_S = 15.0
-"""A new connection has to ask for something within so long."""
 KEPT_S = 30
 """A connection that has asked stays so long for the next request: longer than clients keep one (problems.KEPT_S),
 so that no request meets a connection that is just being closed."""
-PEER = "datacast.peer"
-"""In a request's scope behind TLS: whose certificate it came with (tls.Peer), None for one that names nobody. Absent
-without TLS."""
-
-
-CERTIFICATE = "datacast.certificate"
-"""Likewise: the certificate itself (DER)."""
 
 
 class ListenError(DatacastError):
@@ -108,24 +99,6 @@ def address_of(sock: socket.socket) -> str:
     return f"[{name[0]}]:{name[1]}" if sock.family == socket.AF_INET6 else f"{name[0]}:{name[1]}"
 
 
-class _Http(H11Protocol):
-    """Lets requests know whose certificate the connection has shown, and ends a connection on which none comes."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(SILENCE_S, lambda: self.scope or transport.close())
-        if transport.get_extra_info("sslcontext") is None:
-            return
-        peer, app = peer_of(transport.get_extra_info("peercert")), self.app
-        shown = transport.get_extra_info("ssl_object").getpeercert(True)
-
-        async def known(scope: Any, receive: Any, send: Any) -> None:
-            scope[PEER], scope[CERTIFICATE] = peer, shown
-            await app(scope, receive, send)
-
-        self.app = known
-
-
 class HttpServer:
     """uvicorn on a socket that listens already, in the running loop; signals stay the program's own. `context`: https,
     and the other side's certificate where it asks for one."""
@@ -143,7 +116,7 @@ class HttpServer:
             self.url = f"{'https' if context else 'http'}://{self.address}"
         config = uvicorn.Config(
             app,
-            http=_Http,
+            http=Connection,
             ws="none",
             log_level="warning",
             access_log=False,
@@ -156,7 +129,7 @@ class HttpServer:
         state = self._server.server_state
         self._acceptor = Acceptor(
             sock,
-            lambda: _Http(config, state, {}),
+            lambda: Connection(config, state, {}),
             lambda: len(state.connections),
             limit=connections,
             context=context,

@@ -12,8 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from datacast.controller.api.records import KnownSite
 from datacast.controller.responses import problems
+from datacast.services.connection import CERTIFICATE, PEER
 from datacast.services.problems import Problem
-from datacast.services.service import CERTIFICATE, PEER, answer
+from datacast.services.service import answer
 from datacast.services.sites_file import SiteError
 
 from .records import Progress, SiteGroup

@@ -249,7 +249,7 @@ def test_connections_have_a_limit() -> None:
 
 
 def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("datacast.services.service.SILENCE_S", 0.3)
+    monkeypatch.setattr("datacast.services.connection.SILENCE_S", 0.3)
 
     async def scenario() -> None:
         async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
