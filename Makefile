@@ -193,8 +193,8 @@ else
 	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 
-test-quick: build ## what needs neither root nor a lab
-	@nice -n 5 $(PY) -m pytest -q -m "not root and not lab" $(PYTEST_OPTIONS)
+test-quick: build ## before each commit: what needs neither root nor a lab, and is not slow by itself
+	@nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) -m "not root and not lab and not slow" $(PYTEST_OPTIONS)
 
 # Hours in parts, seeded by the day's number. What a part said stands in build/long, with a file when it is done on a revision.
 LONG = draws campaigns clockwork clockwork-bugs power-loss listed mutants fuzz faults

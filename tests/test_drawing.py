@@ -29,6 +29,7 @@ def drawn(pytester: pytest.Pytester) -> tuple[list[str], list[str]]:
     return [line for line in lines if line.startswith("drawn")], [line for line in lines if line.startswith("few")]
 
 
+@pytest.mark.slow
 def test_draws_are_the_same_each_time_and_other_ones_when_many_are_asked_for(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

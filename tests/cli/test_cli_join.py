@@ -90,6 +90,7 @@ def door(site: Path):
         one.process.wait(60)
 
 
+@pytest.mark.slow
 def test_a_machine_joins_with_a_key_of_its_own(site: Path, door, tmp_path: Path) -> None:
     here = door("00", "s0.0")
     tokens = here.admitted(2)
@@ -112,6 +113,7 @@ def test_a_machine_joins_with_a_key_of_its_own(site: Path, door, tmp_path: Path)
     assert {path.name for path in (site / "joined").iterdir()} == {"agent-00.pem", "switch-s0.0.pem"}
 
 
+@pytest.mark.slow
 def test_a_token_counts_once(door, tmp_path: Path) -> None:
     url, token = (here := door("00", "01")).admitted(2)["00"]
     assert join(tmp_path / "one", url, token).returncode == 0
@@ -155,6 +157,7 @@ def test_no_more_tokens_are_out_than_a_look_at_all_of_them_may_cost(
     assert [str(one) for one in door.waits(101)] == ["agent/00", "agent/01"]
 
 
+@pytest.mark.slow
 def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path: Path) -> None:
     here = door("00")
     url, token = here.admitted(1)["00"]
@@ -181,6 +184,7 @@ def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path:
     assert describe(site / "joined" / "agent-00.pem").identity == "agent/00"
 
 
+@pytest.mark.slow
 def test_whoever_answers_for_another_authority_gets_no_secret(site: Path, door, tmp_path: Path) -> None:
     """Somebody in the middle: its certificate, and the authority that it shows, are its own."""
     real = door("00")

@@ -196,7 +196,8 @@ def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_send_that_is_told_to_end_cancels_its_group(number: signal.Signals) -> None:
     async def scenario():
-        async with service([5.0]) as (it, url):
+        async with service([1.0]) as (it, url):
+            it.world.sizes["/srv/file"] = 50_000_000  # outlasts the test
             process = await spawn("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
             await until(lambda: it.world.sent_pieces, "data flows")
             process.send_signal(number)
@@ -210,7 +211,7 @@ def test_a_send_that_is_told_to_end_cancels_its_group(number: signal.Signals) ->
 
 def test_ctrl_c_in_status_stops_the_watching_only() -> None:
     async def scenario():
-        async with service([50.0]) as (it, url):
+        async with service([1.0]) as (it, url):
             group = await it.start("h0", ["h1"], 50_000_000, "/srv/long")  # outlasts the test
             await it.running(group)
             process = await spawn("status", group["id"], "--watch", url=url)

@@ -29,11 +29,13 @@ def test_whatever_dies_groups_end_once_and_nobody_fetches_a_verified_byte_again(
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_seeds_that_failed_once_hold() -> None:
     code, said = clockwork("10,121,530,626,1571,2058,2307,53126", "-j", "2")
     assert code == 0 and "8 seeds, 0 bad" in said, said
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_run_every_time() -> None:
     """Whoever runs it: here a program of its own, and a process that was forked from one that has loaded it."""
     one, two = program("7").stdout, clockwork("7")[1]
@@ -47,6 +49,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3600, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bug", "seen"),
     [

@@ -320,6 +320,7 @@ def test_openapi_describes_the_options_and_the_problems() -> None:
                     assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
 
 
+@pytest.mark.slow
 def test_the_program_names_an_address_in_use_and_ends_on_a_signal() -> None:
     sock = listen("127.0.0.1:0")
     address = f"127.0.0.1:{sock.getsockname()[1]}"

@@ -67,6 +67,7 @@ def operations(schema: Any) -> list[tuple[str, str]]:
     return sorted((m.upper(), path) for path in schema if path != "/events" for m in schema[path])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_request_breaks_the_controller(service: tuple[str, str], schema: Any, part: int, mode: str) -> None:

@@ -39,6 +39,7 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "TICK_S", 0.04)
     monkeypatch.setattr(patience, "DEAD", 8)
@@ -77,6 +78,7 @@ def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Pat
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whose_it_was(tmp_path: Path) -> None:
     """By its SHA-256, given where the group begins: the source's own is another one; one site's copy, or two, is."""
     right, other = hashlib.sha256(DATA).hexdigest(), "0" * 64
@@ -165,6 +167,7 @@ def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +198,7 @@ def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +339,7 @@ def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_at_first_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
@@ -420,6 +425,7 @@ def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
@@ -435,6 +441,7 @@ def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_receiver_whose_file_was_changed_is_not_read_for_another_site(tmp_path: Path) -> None:
     async def steps() -> None:
         chain = {"ams": ["a0"], "sfo": ["s0", "s1"], "oak": ["o0"]}
@@ -464,6 +471,7 @@ def client(site: Site, shown: tuple[str, str] | None) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=site.url, verify=context, timeout=60.0)
 
 
+@pytest.mark.slow
 def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path) -> None:
     async def steps() -> None:
         hosts = {**TWO, "oak": ["o0"]}

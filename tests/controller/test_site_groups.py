@@ -35,6 +35,7 @@ def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: Path, 
 CHAIN = {"ams": ["a0"], "sfo": ["s0", "s1"], "syd": ["y0"]}
 
 
+@pytest.mark.slow
 def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) -> None:
     """Also from where it was received: the controllers have forgotten by then what they had read."""
 
@@ -72,6 +73,7 @@ def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
@@ -92,6 +94,7 @@ def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> N
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_request_that_failed_halfway_finds_what_it_has_begun(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:

@@ -40,6 +40,7 @@ REACHED: list[tuple[list[str], set[str]]] = [
 ]
 
 
+@pytest.mark.slow
 def test_names_reach_the_levels_that_they_say(tmp_path: Path) -> None:
     """All at once, each to a file of its own."""
 
@@ -55,6 +56,7 @@ def test_names_reach_the_levels_that_they_say(tmp_path: Path) -> None:
     play(steps)
 
 
+@pytest.mark.slow
 def test_in_a_ring_all_hosts_get_it_once(tmp_path: Path) -> None:
     async def steps() -> None:
         ring = {"ams": ["sfo", "oak"], "sfo": ["oak", "ams"], "oak": ["ams", "sfo"]}
@@ -75,6 +77,7 @@ BEYOND = [
 ]
 
 
+@pytest.mark.slow
 def test_what_a_site_further_down_cannot_do_is_told_at_the_top(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, TREE) as sites:
@@ -98,6 +101,7 @@ def test_a_site_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
     play(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["it is away", "another authority"])
 def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Path, why: str) -> None:
     async def steps() -> None:
@@ -137,6 +141,7 @@ def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Pa
     play(steps)
 
 
+@pytest.mark.slow
 def test_two_sites_of_one_name_beneath_different_ones_are_two(tmp_path: Path) -> None:
     """sfo's oak is not the one that ams has given the group to: it is not left out, and not asked for pieces."""
 
@@ -152,6 +157,7 @@ def test_two_sites_of_one_name_beneath_different_ones_are_two(tmp_path: Path) ->
     play(steps)
 
 
+@pytest.mark.slow
 def test_a_site_of_a_name_that_the_group_came_through_is_told_so(tmp_path: Path) -> None:
     async def steps() -> None:
         hosts = {"ams": HOSTS["ams"], "sfo": HOSTS["sfo"], "oak": HOSTS["oak"], "other": ["x0"]}

@@ -402,6 +402,7 @@ def _node_link(graph: Any) -> dict[str, Any]:
     return json.loads(document) if isinstance(document, str) else document
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
     socket_path = tmp_path / "fm.sock"
     topology = tmp_path / "star.json"

@@ -220,6 +220,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(st.lists(EVENTS, max_size=30))
 def test_whatever_comes(events: list[tuple]) -> None:

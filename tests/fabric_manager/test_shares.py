@@ -88,6 +88,7 @@ def most_for(group, capacity, trees, most, floors) -> float:
     return h.getObjectiveValue()
 
 
+@pytest.mark.slow
 @given(fabrics())
 @settings(max_examples=examples(150))
 def test_no_group_can_have_more_without_taking_from_one_that_has_no_more_than_it(fabric):

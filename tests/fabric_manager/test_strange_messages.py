@@ -62,6 +62,7 @@ class Writer:
         self.answers += self.decoder.feed(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200))
 @given(st.lists(st.tuples(st.integers(0, 2), MESSAGES), max_size=12))
 @example([(0, REGISTER | {"pid": True})])

@@ -95,6 +95,7 @@ def test_one_inside_has_the_network_and_the_mounts_of_another_process(lab) -> No
         other.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_it_ends_when_the_lab_is_killed(lab, known: bool) -> None:
     """Also where it had not begun."""
@@ -120,6 +121,7 @@ time.sleep(600)
         kill_marked(IDENTITY)
 
 
+@pytest.mark.slow
 def test_when_that_which_has_loaded_them_is_killed_the_next_one_is_loaded_anew(lab) -> None:
     first = controller(lab)
     first.expected = True

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from typing import Any
 
+import pytest
 from simulated import run
 from small import bcube41, star, until
 
@@ -44,6 +45,7 @@ def test_between_two_looks_nobody_holds_what_all_members_said() -> None:
     assert run(scenario()) == "running"
 
 
+@pytest.mark.slow
 def test_a_message_to_all_members_leaves_nothing_to_the_look_for_garbage() -> None:
     children = fan_out("00", SIX, 2)
     addresses, parts = dict.fromkeys(["00", *SIX], "10.0.0.1:7600"), {name: Routes({}) for name in SIX}

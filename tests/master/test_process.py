@@ -77,6 +77,7 @@ def test_a_group_right_after_the_start_waits_for_a_worker(monkeypatch) -> None:
     assert group["state"] == "queued" and record["state"] == "done"
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_leave_no_transfer(monkeypatch) -> None:
     """How many of them it takes: test_machine.py. Each is a process that has to start."""
     monkeypatch.setattr("datacast.fabric_manager.machine.FRUITLESS_MAX", 6)
@@ -101,6 +102,7 @@ def test_workers_that_are_killed_before_anything_comes_of_it_fail_the_group_and_
     assert 2 <= killed <= 6, killed
 
 
+@pytest.mark.slow
 def test_the_groups_of_a_killed_worker_go_on_with_another_before_it_is_missed(monkeypatch) -> None:
     """Its process is gone, and that is enough: how long it may be silent or away is longer than this test."""
     monkeypatch.setattr("datacast.fabric_manager.workers.SILENCE_S", 300.0)
@@ -196,6 +198,7 @@ def test_a_worker_that_died_is_replaced() -> None:
     assert run(scenario())["state"] == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [

@@ -29,6 +29,7 @@ def plans(record: dict) -> list[float]:
     return [row["recomputed_ns"] / 1e9 for row in record["reactions"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"delivery": "stable"}])
 def test_nobody_asked_and_the_slow_one_gets_trees_of_its_own_within_two_seconds(options: dict) -> None:
     async def scenario():
@@ -94,6 +95,7 @@ def test_one_that_stands_still_is_set_aside_and_served_when_the_others_are_done(
     assert len(slow) == 1, "what it was believed to take, before it stood still, is not believed when it is back"
 
 
+@pytest.mark.slow
 def test_a_pace_that_swings_makes_at_most_a_plan_a_second_and_they_grow_rarer() -> None:
     async def scenario():
         async with lab(bcube41(), rates=[LINE]) as it:
@@ -141,6 +143,7 @@ def test_one_whose_cap_is_lifted_does_not_wait_for_the_trees_that_went_at_its_pa
     assert slow and lost and not any("31" in names for names in reached.values())
 
 
+@pytest.mark.slow
 def test_one_that_was_cut_off_while_trees_were_planned_anew_can_fetch_what_the_old_ones_sent() -> None:
     """Set aside then, it was opened without routes for those: it asked nobody for what they had sent, for ever."""
 
@@ -172,6 +175,7 @@ def test_one_that_was_cut_off_while_trees_were_planned_anew_can_fetch_what_the_o
     assert record["state"] == "done" and old <= opened
 
 
+@pytest.mark.slow
 def test_plans_without_end_do_not_use_the_tree_ids_up() -> None:
     """Agents know 32 trees of a group. A slow one's pace changes for as long as the group goes on."""
 

@@ -251,6 +251,7 @@ def lacks(it: RatedForest, down: set[frozenset[str]], wanted: list[str]) -> list
     return found
 
 
+@pytest.mark.slow
 def test_whoever_pieces_were_given_for_can_fetch_them_whatever_comes_and_goes() -> None:
     """Receivers that were away when trees were planned anew had no routes for what had been sent: nobody sent that
     again, and their group never ended."""

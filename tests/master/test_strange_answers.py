@@ -60,6 +60,7 @@ async def _ask(answers: list[bytes]) -> tuple[Any, list[Any]]:
     return result, strays
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(st.lists(MESSAGE.map(framing.encode) | st.binary(max_size=12), max_size=4))
 def test_whatever_an_agent_answers_the_request_ends(answers: list[bytes]) -> None:

@@ -214,6 +214,7 @@ def service(manager: FabricManager) -> Iterator[Switches]:
     one.stop()
 
 
+@pytest.mark.slow
 def test_the_fabric_manager_is_known_by_its_certificate(tmp_path: Path) -> None:
     """TLS 1.3, both sides authenticated; somebody else with a certificate of the same authority hears nothing."""
     authority = Authority(tmp_path / "ca")
@@ -360,6 +361,7 @@ def test_a_datapath_id_claimed_twice(service: Switches) -> None:
     assert "claimed_twice" in codes(service) and service.switch("s0").connected
 
 
+@pytest.mark.slow
 def test_what_is_no_switch_at_all(service: Switches) -> None:
     host, _, port = service.openflow_address.rpartition(":")
     with socket.create_connection((host, int(port))) as sock:

@@ -80,6 +80,7 @@ def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
     assert unit["InaccessiblePaths"] == "-/etc/datacast/tls"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("daemon", ["datacast-agent", *SERVICES])
 def test_the_example_files_have_keys_that_their_daemons_take(daemon: str) -> None:
     """Those in commented lines too. A switch's file has no options for keys."""

@@ -107,6 +107,7 @@ def served(d: nx.DiGraph, trees, receivers) -> Counter[str]:
     return got
 
 
+@pytest.mark.slow
 def test_where_grown_trees_fall_short_receivers_have_the_file_sooner_by_programme_and_never_later():
     better = 0
     for seed in range(300):
@@ -140,6 +141,7 @@ def test_where_grown_trees_fall_short_receivers_have_the_file_sooner_by_programm
     assert better > 10
 
 
+@pytest.mark.slow
 def test_what_one_receiver_does_not_want_is_taken_from_nobody_else():
     """A tree that brings it more goes on without it."""
     cut = 0

@@ -35,6 +35,7 @@ def running(command: list[str]) -> Iterator[dict[str, str]]:
             process.stdout.close()
 
 
+@pytest.mark.slow
 def test_nothing_started_gains_rights_and_the_database_is_its_owners_alone(tmp_path: Path) -> None:
     database = tmp_path / "db" / "fabric.sqlite"
     with running([*FABRIC_MANAGER, *ADDRESSES, "--store", str(database)]) as status:

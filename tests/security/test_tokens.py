@@ -370,6 +370,7 @@ def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[s
     assert code == 1 and words in told, told
 
 
+@pytest.mark.slow
 def test_without_a_token_file_the_log_says_so() -> None:
     command = [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

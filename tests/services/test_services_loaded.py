@@ -17,6 +17,7 @@ def loaded(module: str, how: str = LOADED) -> set[str]:
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["master", "fabric_manager", "controller", "mirror"])
 def test_a_service_s_http_client_brings_no_command_of_its_own_with_it(service: str) -> None:
     assert not loaded(f"datacast.{service}.main", WITH_HTTPX) & {"rich", "pygments"}

@@ -18,6 +18,7 @@ def rows() -> dict[tuple[int, str], dict]:
     return {(row["nodes"], row["policy"]): row for row in result.rows}
 
 
+@pytest.mark.slow
 def test_each_byte_leaves_the_store_once_but_under_flat(rows):
     for (nodes, policy), row in rows.items():
         assert row["origin"] == pytest.approx(nodes if policy == "flat" else 1.0)

@@ -71,6 +71,7 @@ def test_what_is_lost_behind_the_slow_link_takes_its_time_and_no_more():
         assert row["added_finish"] <= row["least_added"] + 0.003
 
 
+@pytest.mark.slow
 def test_table_1_hangs_on_what_the_paper_does_not_say():
     """Not on timeouts or bursts; on credits and on hosts that are late."""
     rows = {row["assumption"]: row for row in run("assumptions", seconds=2.0).rows}
@@ -88,6 +89,7 @@ def test_a_sweep_takes_what_masters_hand_out():
     assert {row["case"] for row in result.rows} == {0, 1} and result.to_json()["overridden"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [16, 26])
 def test_who_takes_one_packet_in_20_or_75_ms_is_not_sent_it_twice(number):
     """A front that waits for others goes on with a packet per 20 ms, which is more than these take."""
@@ -104,11 +106,13 @@ def test_every_experiment_says_what_masters_hand_out_and_what_it_overrides():
     assert run("tradeoff", credits=20).to_json()["overridden"] == {"credits": 20}
 
 
+@pytest.mark.slow
 def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
     for row in run("figure13a", seconds=2.0).rows:
         assert row["jain"] >= 0.995 and row["jain_settled"] >= 0.9999 and row["sum_mbps"] >= 0.999e3
 
 
+@pytest.mark.slow
 def test_neither_side_starves_beside_tcp():
     for row in run("figure13b", **PAPERS, seconds=4.0).rows:
         assert row["datacast_share"] >= 0.5

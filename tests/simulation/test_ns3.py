@@ -37,6 +37,7 @@ def scenario(**changes: Any) -> str:
     return micro(setting, 128 * KB).sim.describe()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cc", ["datacast", "steady"])
 def test_table1_agrees_without_loss(cc: str) -> None:
     """Nothing random happens, so the two agree far within one percent."""
@@ -109,6 +110,7 @@ def test_late_hosts_are_late_in_order() -> None:
     assert once(0) < once(1_000_000) <= once(0) + 3_000_000
 
 
+@pytest.mark.slow
 def test_figure13b_shares_the_link_with_tcp_of_ns3() -> None:
     rows = figure13b(Setting(engine="ns3", rate=10**8, slow=10**8, delta=500_000, seconds=2.0), quiet).rows
     alone, three, nine = rows[0], rows[1], rows[2]
@@ -200,6 +202,7 @@ def test_groups_must_agree_one_by_one_and_not_by_their_sum() -> None:
     assert not pair(WITNESSED["figure13a"], row, {**row, "each_mbps": [510.0, 490.0]})["agree"]
 
 
+@pytest.mark.slow
 def test_each_group_has_in_ns3_what_it_has_in_ours() -> None:
     """With what masters and the scheduler hand out: weights 1:2:4 and one in the background, and ten groups, of which
     the last to start still takes what the others lost then."""

@@ -16,6 +16,7 @@ def found():
     return {case: Collective(network(case, SIZE), "steal", 1, peers=4).run() for case in CASES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_every_site_is_near_what_its_links_allow(found, case):
     made = network(case, SIZE)

@@ -111,6 +111,7 @@ def test_one_conflict_in_a_batch_is_no_other_writers_business(tmp_path: Path) ->
     run(scenario())
 
 
+@pytest.mark.slow
 def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp_path: Path) -> None:
     async def scenario(cluster: Etcd) -> None:
         store = open_store(cluster.url)

@@ -93,6 +93,7 @@ def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
     scenario(opened, work)
 
 
+@pytest.mark.slow
 def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
     async def work(store: Store) -> None:
         names = [f"groups/g-{i:04}" for i in range(520)]
@@ -123,6 +124,7 @@ def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
     scenario(opened, work)
 
 
+@pytest.mark.slow
 def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -> None:
     async def work(store: Store) -> None:
         lease = await store.grant(3.0)
