@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from datacast.fabric_manager import workers
+from datacast.fabric_manager.api import GroupSpec, orders
+from datacast.fabric_manager.placing import Placing
+from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import SILENCE_S, Worker, Workers
 
 
@@ -54,3 +60,22 @@ def test_a_stream_that_ended_while_nobody_looked_has_its_time_to_come_back(clock
     assert not lost
     sweep(some, clock, 1)
     assert lost == ["its worker is gone"]
+
+
+@pytest.mark.parametrize(
+    "owned, epoch",
+    [
+        pytest.param({}, 4, id="nobody's: its own epoch, too"),
+        pytest.param({"owner": "other", "lease": "b" * 32}, 3, id="another's: what is older"),
+    ],
+)
+def test_a_worker_lets_go_of_a_group_that_it_has_no_more(owned: dict[str, Any], epoch: int) -> None:
+    """Masters older than an order to drop end."""
+    some = Workers(lambda worker, how, planned: None, lambda worker: None)
+    worker, other = some.connect("w", "a" * 32, 1), some.connect("other", "b" * 32, 2)
+    assert worker and worker.orders and other and other.orders
+    worker.groups.add("g-1")
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+    Placing.recall(SimpleNamespace(workers=some), Record(id="g-1", spec=spec, epoch=3, state="running", **owned))  # type: ignore[arg-type]
+    assert not worker.groups and worker.orders.queue.get_nowait() == orders.Drop(group="g-1", epoch=epoch)
+    assert other.orders.queue.empty()

@@ -82,16 +82,16 @@ class Part:
         return found
 
     def near(self, tree: Path, path: str) -> list[str]:
-        """Files of tests that speak of a Python module: what it says as it is read is reached before any test."""
+        """Files of tests, in any folder, that speak of a Python module: what it says as it is read is reached before any
+        test, and a process that is killed does not say what it reached."""
         module = Path(path)
         if module.suffix != ".py":
             return []
         speaks = re.compile(rf"\b{module.parent.name}(\.| import [\w, ]*\b){module.stem}\b")
-        files = [file for tests in self.tests for file in [tree / tests, *sorted((tree / tests).glob("test_*.py"))]]
         return [
             file.relative_to(tree).as_posix()
-            for file in files
-            if file.is_file() and (module.stem in file.stem or speaks.search(file.read_text()))
+            for file in sorted(tree.glob("tests/*/test_*.py"))
+            if module.stem in file.stem or speaks.search(file.read_text())
         ]
 
 
@@ -146,10 +146,8 @@ class Campaign:
             stage if len(stage) <= ARGUMENTS else list(dict.fromkeys(test.partition("::")[0] for test in stage))
             for stage in stages
         ]
-        near = part.near(tree.path, change.path)
-        if not reached and change.path.endswith(".py"):  # in a process that was killed, or as the module is read
-            stages += [near] if near else []
-            stages += [part.tests[:1]]
+        if not reached and change.path.endswith(".py"):
+            stages.append(part.near(tree.path, change.path) or part.tests[:1])
         return stages
 
     def limit(self, tests: list[str]) -> float:
