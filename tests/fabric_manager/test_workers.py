@@ -76,6 +76,7 @@ def test_a_worker_lets_go_of_a_group_that_it_has_no_more(owned: dict[str, Any], 
     assert worker and worker.orders and other and other.orders
     worker.groups.add("g-1")
     spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
-    Placing.recall(SimpleNamespace(workers=some), Record(id="g-1", spec=spec, epoch=3, state="running", **owned))  # type: ignore[arg-type]
+    record = Record(id="g-1", spec=spec, epoch=3, state="running", **owned)
+    Placing.recall(SimpleNamespace(workers=some), record)  # type: ignore[arg-type]
     assert not worker.groups and worker.orders.queue.get_nowait() == orders.Drop(group="g-1", epoch=epoch)
     assert other.orders.queue.empty()

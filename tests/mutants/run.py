@@ -82,8 +82,8 @@ class Part:
         return found
 
     def near(self, tree: Path, path: str) -> list[str]:
-        """Files of tests, in any folder, that speak of a Python module: what it says as it is read is reached before any
-        test, and a process that is killed does not say what it reached."""
+        """Files of tests, in any folder, that speak of a Python module: what it says as it is read is reached before
+        any test, and a process that is killed does not say what it reached."""
         module = Path(path)
         if module.suffix != ".py":
             return []
