@@ -420,7 +420,8 @@ class P4RuntimeClient:
                                          have, learned)
                 connection.subscribe()
                 self._lost.wait()
-            except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError) as error:
+            except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError, ValueError) as error:
+                # The last one is gRPC's where the session has ended meanwhile, and its channel was closed with it.
                 code, text = _explain(error, self.switch.p4runtime.address)
                 if text != last:
                     self.events.p4_refused(code, text, self.switch.name)

@@ -1,0 +1,234 @@
+"""The controller and P4Runtime switches, over gRPC, without bmv2: a switch of tables alone (p4_switch.py)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
+
+from datacast.controller.p4runtime import entries, shim
+from datacast.controller.southbound.config import Southbound, parse
+from datacast.controller.southbound.desired import desired
+from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.service import NODE_EVENTS, Switches
+
+STATION = 0x02000000000A
+APPLIANCE = 9
+
+
+def wait_for(what: str, probe: Callable[[], Any], seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := probe()):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s (last: {value!r})"
+        time.sleep(0.005)
+    return value
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is away is asked again soon."""
+    monkeypatch.setattr(shim, "RETRY_S", 0.05)
+
+
+@pytest.fixture
+def switch() -> Iterator[P4Switch]:
+    one = P4Switch()
+    yield one
+    one.stop()
+
+
+def config(folder: Path, address: str, node: bool = False, ports: int = 2) -> Southbound:
+    pipeline = compiled(folder, program())
+    row: dict[str, Any] = {"name": "s0", "p4runtime": {"address": address},
+                           "ports": [{"port": p, "number": p} for p in range(ports)]}
+    row |= {"cache": "p4"} if node else {"appliance": {"number": APPLIANCE}}
+    return parse({"switches": [row], "pipeline": pipeline, "node_pipeline": pipeline})
+
+
+@contextmanager
+def controller(settings: Southbound) -> Iterator[Switches]:
+    one = Switches(settings)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def programmed(service: Switches) -> bool:
+    return service.listing().switches[0].programmed
+
+
+def texts(service: Switches) -> list[str]:
+    return [note.text for note in service.notes()]
+
+
+@pytest.mark.parametrize("node", [False, True], ids=["beside an appliance", "a node"])
+def test_a_switch_has_what_it_shall_and_a_controller_that_is_started_again_writes_nothing(
+    tmp_path: Path, switch: P4Switch, node: bool
+) -> None:
+    settings = config(tmp_path, switch.address, node)
+    row = settings.switches[0]
+    wanted = desired(row, {}, [0, 1] if node else [0, 1, APPLIANCE], (), not node)
+    with controller(settings) as service:
+        wait_for("the tables", lambda: programmed(service))
+        detail = service.switch("s0")
+        assert detail.pipeline.pushed and switch.pushed == 1
+    kinds = [e.WhichOneof("entity") for e in switch.entries.values()]
+    assert kinds.count("table_entry") == len(entries.entries(wanted))
+    assert kinds.count("packet_replication_engine_entry") == len(entries.copies(wanted))
+    assert kinds.count("digest_entry") == 1, "addresses are told"
+    before = switch.writes
+    with controller(settings) as service:
+        wait_for("the tables", lambda: programmed(service))
+        assert not service.switch("s0").pipeline.pushed
+    assert (switch.writes, switch.pushed) == (before, 1)
+
+
+def test_what_stands_in_a_table_and_is_not_wanted_goes(tmp_path: Path, switch: P4Switch) -> None:
+    with controller(config(tmp_path, switch.address, ports=4)) as service:
+        wait_for("the tables", lambda: programmed(service))
+    four = len(switch.entries)
+    with controller(config(tmp_path, switch.address, ports=2)) as service:
+        wait_for("the tables", lambda: programmed(service))
+    assert len(switch.entries) == four - 2 * 2  # a segment and a link of each port
+
+
+def test_addresses_are_learned_move_and_age(tmp_path: Path, switch: P4Switch) -> None:
+    def learned() -> dict[str, list[int]]:
+        """By table: the ports of its entries."""
+        tables = {t.preamble.id: t.preamble.alias for t in program().tables}
+        rows = [e.table_entry for e in switch.entries.values() if e.WhichOneof("entity") == "table_entry"]
+        found: dict[str, list[int]] = {}
+        for row in rows:
+            if (name := tables[row.table_id]) in entries.LEARNED:
+                found.setdefault(name, []).append(int.from_bytes(row.action.action.params[0].value, "big"))
+        return found
+
+    def at(port: int) -> bool:
+        return learned() == {"source": [port], "destination": [port]}
+
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        wait_for("who is told", lambda: any(e.digest_entry.digest_id == DIGEST for e in switch.entries.values()))
+        switch.sees(STATION, 1)
+        wait_for("two entries", lambda: at(1))
+        wait_for("who has heard", lambda: switch.heard == [1])
+        assert service.switch("s0").stations == {"02:00:00:00:00:0a": 1}
+        switch.sees(STATION, 0)
+        wait_for("another port", lambda: at(0))
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        assert service.switch("s0").stations == {"02:00:00:00:00:0a": 0}, "the next controller finds it there"
+        switch.forgets(STATION)
+        wait_for("no entries", lambda: not learned())
+
+
+def test_a_later_controller_takes_over_and_the_first_one_waits_until_it_is_gone(
+    tmp_path: Path, switch: P4Switch
+) -> None:
+    settings = config(tmp_path, switch.address)
+    with ExitStack() as stack:
+        first = stack.enter_context(controller(settings))
+        wait_for("the tables", lambda: programmed(first))
+        with controller(settings) as second:
+            wait_for("another controller", lambda: programmed(second))
+            wait_for("the loss", lambda: any("arbitration lost" in text for text in texts(first)))
+            wait_for("no session", lambda: not first.listing().switches[0].connected)
+        wait_for("its return", lambda: programmed(first))
+
+
+def test_a_session_that_ends_while_it_begins_is_followed_by_another(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its channel is closed then under whoever is still asking."""
+    subscribe, ended = shim.Connection.subscribe, list[shim.Connection]()
+
+    def late(self: shim.Connection) -> None:
+        if not ended:
+            ended.append(self)
+            self.close()
+        subscribe(self)
+
+    monkeypatch.setattr(shim.Connection, "subscribe", late)
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("who is told", lambda: any(e.digest_entry.digest_id == DIGEST for e in switch.entries.values()))
+        wait_for("the tables", lambda: programmed(service))
+
+
+def test_a_write_that_is_refused_is_told_and_all_begins_anew(tmp_path: Path, switch: P4Switch) -> None:
+    switch.refuses = 1
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        assert any("the switch refuses a write: the table is full" in text for text in texts(service))
+
+
+def test_who_is_not_there_is_named_once_and_programmed_when_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim, "ARBITRATION_S", 0.1)
+    gone = P4Switch()
+    gone.stop()
+    with controller(config(tmp_path, gone.address)) as service:
+        wait_for("a word of it", lambda: texts(service))
+        time.sleep(0.5)  # several tries
+        assert texts(service) == [f"no P4Runtime server at {gone.address}"]
+        monkeypatch.setattr(shim, "ARBITRATION_S", 60.0)
+        there = P4Switch(gone.port)
+        wait_for("the tables", lambda: programmed(service))
+        there.stop()
+        wait_for("its end", lambda: not service.listing().switches[0].connected)
+
+
+@pytest.mark.parametrize("node", [False, True], ids=["beside an appliance", "a node"])
+def test_counters_have_the_names_of_what_they_count(tmp_path: Path, switch: P4Switch, node: bool) -> None:
+    with controller(config(tmp_path, switch.address, node)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        detail = service.switch("s0")
+    first = {name: 1000 * (1 + COUNTERS.index(name)) for name in COUNTERS}
+    port = next(row for row in detail.port_list if row.number == 1)
+    assert (port.counters.rx_frames, port.counters.tx_frames) == (first["port_rx"] + 1, first["port_tx"] + 1)
+    assert port.counters.rx_bytes == 7
+    assert detail.drops and set(detail.drops.values()) == {first["drop_reason"] + n for n in range(4)}
+    both = first["node_events"] + first["node_data_events"]
+    assert detail.node == {NODE_EVENTS[n]: both + 2 * n for n in range(4)}
+    assert {rule.packets for rule in detail.rule_list} == {5}
+
+
+def test_a_frame_goes_out_of_the_port_that_is_named_and_one_that_comes_in_is_of_its_port(
+    tmp_path: Path, switch: P4Switch
+) -> None:
+    """What discovery sends out of one port comes in at the other: a cable."""
+    with controller(config(tmp_path, switch.address)) as service:
+        number, frame = wait_for("a frame", lambda: next((f for f in switch.frames if f[0] == 0), None))
+        switch.brings(1, frame)
+        found = wait_for("the cable", service.discovered)
+    assert number == 0 and [(row.u, row.u_port, row.v, row.v_port) for row in found] == [("s0", 0, "s0", 1)], found
+
+
+@pytest.mark.parametrize("lacks", ["segment", "bridge", "drop_reason", "replicate_from", "appliance"])
+def test_a_program_that_lacks_something_is_refused_by_its_name(tmp_path: Path, lacks: str) -> None:
+    settings = config(tmp_path, "127.0.0.1:1")
+    assert settings.pipeline is not None
+    compiled(tmp_path, program(without=lacks))
+    with pytest.raises(SwitchError, match=f"lacks .*{lacks}.*make p4"):
+        Switches(settings).start()
+
+
+def test_a_program_that_takes_no_packets_is_none_or_is_not_there_is_refused(tmp_path: Path) -> None:
+    settings = config(tmp_path, "127.0.0.1:1")
+    assert settings.pipeline is not None
+    compiled(tmp_path, program(packets=False))
+    with pytest.raises(SwitchError, match="packets from and to the controller have no"):
+        Switches(settings).start()
+    Path(settings.pipeline.p4info).write_bytes(b"\xff no program")
+    with pytest.raises(SwitchError, match="no p4info in binary form"):
+        Switches(settings).start()
+    Path(settings.pipeline.p4info).unlink()
+    with pytest.raises(SwitchError, match=r"cannot read the pipeline .*make p4"):
+        Switches(settings).start()
