@@ -126,6 +126,22 @@ static bool plain(const char *s)
   return true;
 }
 
+/* Is a part of the path "." or "..", also written as %2e? It leads elsewhere than it seems to, for libcurl or for the server:
+ * out of the prefix that allows it. */
+static bool has_dots(const char *path)
+{
+  for (const char *end = path + strcspn(path, "?#"); path < end; path++) {
+    unsigned dots = 0;
+    for (; *path == '.' || strncasecmp(path, "%2e", 3) == 0; dots++)
+      path += *path == '.' ? 1 : 3;
+    size_t rest = strcspn(path, "/\\?#");
+    if (dots > 0 && dots < 3 && rest == 0)
+      return true;
+    path += rest;
+  }
+  return false;
+}
+
 static bool check_url(const char *url, struct fault *why)
 {
   const char *rest = strncmp(url, "https://", 8) == 0  ? url + 8
@@ -141,6 +157,8 @@ static bool check_url(const char *url, struct fault *why)
                      ORIGIN_URL_MAX);
   if (memchr(rest, '@', host) != NULL)
     return fault_set(why, "bad_origin", "a URL with a password in it: credentials belong into the file of --origins");
+  if (has_dots(rest + host))
+    return fault_set(why, "bad_origin", "a URL with \".\" or \"..\" in its path: %.200s", url);
   return true;
 }
 
