@@ -42,7 +42,7 @@ struct netif {
   bool full_hello;       /* hellos as long as the link's MTU: a path that carries less is no link */
   bool ipv6;             /* a tunnel's network */
   uint64_t rx_truncated; /* longer than the ring's slots */
-  uint64_t rx_malformed; /* datagrams that hold no frame */
+  uint64_t rx_malformed; /* datagrams that hold no frame; frames of a VLAN, which are of another link */
 };
 
 /* epoll reports an error of its socket, such as of an interface that went down: it is read off, else the socket stays ready for

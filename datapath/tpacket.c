@@ -47,6 +47,12 @@ static void give_back(struct dc_buf *b)
   __atomic_store_n(&s->head->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 }
 
+/* The kernel has taken the tag off: the frame looks as if it came over the cable itself. Number 0 only gives a priority. */
+static bool of_a_vlan(const struct tpacket2_hdr *h)
+{
+  return (h->tp_status & TP_STATUS_VLAN_VALID) != 0 && (h->tp_vlan_tci & 0xfff) != 0;
+}
+
 static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
 {
   struct afpacket *a = (struct afpacket *)(void *)n;
@@ -60,8 +66,8 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
       break;
     a->next = a->next + 1 == a->slots ? 0 : a->next + 1;
     got++;
-    if (s->head->tp_snaplen < s->head->tp_len) {
-      n->rx_truncated++;
+    if (s->head->tp_snaplen < s->head->tp_len || of_a_vlan(s->head)) {
+      ++*(of_a_vlan(s->head) ? &n->rx_malformed : &n->rx_truncated);
       give_back(&s->buf);
       continue;
     }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, make_pair, run, until
+from agent_harness import PLAIN, Client, Net, inside, make_pair, run, until
+
+from datacast.core import constants
 
 pytestmark = pytest.mark.root
 
@@ -25,6 +28,23 @@ def test_two_agents_find_each_other(pair: Net) -> None:
     until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
     assert link(pair, "a")["up"] and link(pair, "a")["link_failures"] == 0
     until(lambda: link(pair, "a")["carried"] == link(pair, "b")["carried"] == 9000, "full-size hellos")
+
+
+def test_frames_of_a_vlan_are_not_the_cables(pair: Net) -> None:
+    """The kernel takes the tag off before a packet socket sees the frame."""
+    until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
+    wrong = constants.ETHERTYPE_HELLO.to_bytes(2, "big") + bytes(60)
+
+    def send(*tags: bytes) -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+            sock.bind(("p0", 0))
+            for tag in tags:
+                sock.send(b"\xff" * 6 + b"\2\0\0\0\0\1" + tag + wrong)
+
+    vlan_5, priority, none = b"\x81\x00\x00\x05", b"\x81\x00\xe0\x00", b""
+    inside(pair.namespace("b"), lambda: send(vlan_5, vlan_5, vlan_5, priority, none))
+    until(lambda: link(pair, "a")["hellos_refused"] >= 2, "what is the cable's")
+    assert link(pair, "a")["hellos_refused"] == 2
 
 
 def test_a_device_between_that_carries_less_is_found(make_net: Callable[[Path], Net]) -> None:
