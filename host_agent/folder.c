@@ -115,15 +115,15 @@ static bool add(struct walk *w, int dir, const char *prefix, const char *name)
   char target[BUNDLE_NAME_MAX + 1] = "", whole[2 * BUNDLE_NAME_MAX];
   struct bundle *t = &w->f->bundle;
   struct fault *why = w->why;
-  const struct stat *secret = w->how->has_secret ? &w->how->secret : NULL;
   struct stat st;
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
     return fault_set(why, "changed", "%.200s%.200s: %s", prefix, name, strerror(errno));
   enum bundle_kind kind = S_ISREG(st.st_mode) ? BUNDLE_FILE : S_ISDIR(st.st_mode) ? BUNDLE_FOLDER : BUNDLE_LINK;
   if (kind == BUNDLE_LINK && !S_ISLNK(st.st_mode))
     return fault_set(why, "denied", "%.200s%.200s is neither file nor folder nor link", prefix, name);
-  if (secret != NULL && secret->st_dev == st.st_dev && secret->st_ino == st.st_ino)
-    return fault_set(why, "denied", "%.200s%.200s is this agent's private key", prefix, name);
+  const char *secret = secrets_name(&w->how->secrets, &st);
+  if (secret != NULL)
+    return fault_set(why, "denied", "%.200s%.200s is %s", prefix, name, secret);
   if (kind == BUNDLE_LINK) {
     ssize_t n = readlinkat(dir, name, target, sizeof target);
     if (n <= 0 || (size_t)n >= sizeof target)

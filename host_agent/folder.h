@@ -6,13 +6,14 @@
 #include <sys/types.h>
 
 #include "bundle.h"
+#include "secrets.h"
 
 struct folder;
 
 /* How a directory is to be walked, in a thread. `entries` (atomic) tells how far that is; `stopping`: leave off. */
 struct folder_walk {
-  bool has_secret, owners, xattrs; /* owners, extended attributes: they are told */
-  struct stat secret;              /* a file that must not be in it */
+  bool owners, xattrs;    /* they are told */
+  struct secrets secrets; /* must not be in it */
   const int *stopping;
   uint32_t entries;
 };

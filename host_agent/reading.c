@@ -1,10 +1,7 @@
 #include "reading.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "folder.h"
 #include "receiver_state.h"
@@ -44,25 +41,6 @@ static void answer(struct conn *to, json_int_t id, const struct job *j)
 }
 
 /* ---- which file, and how much of it ---- */
-
-static struct file *received_file(struct host *h, const char *dest, struct fault *why)
-{
-  const char *rest;
-  const struct root *root = roots_of(&h->dest_roots, dest, &rest, why);
-  if (root == NULL)
-    return NULL;
-  int fd = root_open(root, rest, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-  struct stat st;
-  struct file *f = fd < 0 ? NULL : file_new(fd);
-  if (f != NULL && fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
-    return f;
-  if (fd < 0)
-    sendable_fault(why, -fd, dest);
-  else
-    fault_set(why, "denied", "%s is neither a file nor a directory", dest);
-  file_unref(f);
-  return NULL;
-}
 
 /* Of a group: its verified bytes from `off` on. A file that is whole and has its name already is asked for by that. */
 static struct file *group_part(struct groups *all, const char *id, uint64_t off, uint64_t *len, struct fault *why)
@@ -160,10 +138,11 @@ static bool begin(struct reading *r, const json_t *m, struct fault *why)
   if ((path != NULL) + (group != NULL) + (dest != NULL) != 1)
     return fault_set(why, "bad_request", "read names one of path, group and dest");
   struct walk_name name = {path != NULL ? path : dest, dest != NULL};
+  const struct roots *roots = path != NULL ? &h->source_roots : &h->dest_roots;
   struct file *f =
       group != NULL ? group_part(s->groups, group, r->off, &r->len, why) : walks_kept(&h->walks, name, r->len == 0);
   if (f == NULL && group == NULL)
-    f = path != NULL ? sendable_look(h, path, why) : received_file(h, dest, why);
+    f = sendable_look(h, roots, name.path, why);
   if (f == NULL)
     return false;
   if (group == NULL && f->folder == NULL && is_folder(f))

@@ -31,10 +31,11 @@ bool sendable_fault(struct fault *why, int error, const char *path)
 }
 
 /* Looked at before it is opened to be read: opening a device or a FIFO is an act in itself. */
-static int open_file(struct host *h, const char *path, int flags, struct stat *st, struct fault *why)
+static int open_file(const struct host *h, const struct roots *roots, const char *path, int flags, struct stat *st,
+                     struct fault *why)
 {
   const char *rest;
-  const struct root *root = roots_of(&h->source_roots, path, &rest, why);
+  const struct root *root = roots_of(roots, path, &rest, why);
   if (root == NULL)
     return -1;
   int fd = root_open(root, rest, O_PATH, 0);
@@ -49,9 +50,11 @@ static int open_file(struct host *h, const char *path, int flags, struct stat *s
     close(fd);
     return -1;
   }
-  struct stat key;
-  if (h->key_file != NULL && stat(h->key_file, &key) == 0 && key.st_dev == st->st_dev && key.st_ino == st->st_ino) {
-    fault_set(why, "denied", "%s is this agent's private key", path);
+  struct secrets secrets;
+  secrets_look(&secrets, h->key_file, h->origins);
+  const char *secret = secrets_name(&secrets, st);
+  if (secret != NULL) {
+    fault_set(why, "denied", "%s is %s", path, secret);
     close(fd);
     return -1;
   }
@@ -79,13 +82,15 @@ const char *sendable_unfinished(const json_t *part)
 
 int sendable_fd(struct host *h, const char *path, const char *unfinished, int flags, struct stat *st, struct fault *why)
 {
-  return unfinished == NULL ? open_file(h, path, flags, st, why)
+  return unfinished == NULL ? open_file(h, &h->source_roots, path, flags, st, why)
                             : target_left(&h->dest_roots, path, unfinished, flags, st, why);
 }
 
+enum { TO_READ = O_RDONLY | O_NONBLOCK | O_NOCTTY };
+
 bool sendable_open(struct host *h, const char *path, const char *unfinished, struct sendable *k, struct fault *why)
 {
-  int fd = sendable_fd(h, path, unfinished, O_RDONLY | O_NONBLOCK | O_NOCTTY, &k->stat, why);
+  int fd = sendable_fd(h, path, unfinished, TO_READ, &k->stat, why);
   k->file = fd < 0 ? NULL : file_new(fd);
   if (k->file == NULL)
     return fd < 0 ? false : fault_set(why, "io", "out of memory");
@@ -110,10 +115,14 @@ static void take(struct sendable *k, struct file *walked)
   k->mark = folder_mark(walked->folder);
 }
 
-struct file *sendable_look(struct host *h, const char *path, struct fault *why)
+struct file *sendable_look(struct host *h, const struct roots *roots, const char *path, struct fault *why)
 {
-  struct sendable k = {0};
-  return sendable_open(h, path, NULL, &k, why) ? k.file : NULL;
+  struct stat st;
+  int fd = open_file(h, roots, path, TO_READ, &st, why);
+  struct file *f = fd < 0 ? NULL : file_new(fd);
+  if (fd >= 0 && f == NULL)
+    fault_set(why, "io", "out of memory");
+  return f;
 }
 
 static bool zeros(const uint8_t digest[DIGEST_LEN])

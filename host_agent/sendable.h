@@ -32,8 +32,9 @@ bool sendable_walked(struct host *h, const char *path, struct sendable *k, struc
 uint8_t (*sendable_verified(const struct sendable *k, uint8_t **skip, uint32_t blocks))[DIGEST_LEN]
     __attribute__((nonnull));
 
-/* To be read here and there: a file, or a directory that is yet to be walked. NULL with *why. */
-struct file *sendable_look(struct host *h, const char *path, struct fault *why) __attribute__((nonnull));
+/* To be read here and there, beneath one of `roots`: a file, or a directory that is yet to be walked. NULL with *why. */
+struct file *sendable_look(struct host *h, const struct roots *roots, const char *path, struct fault *why)
+    __attribute__((nonnull));
 /* `stat`: size, mtime_ns and inode, into `to`; of what the group `unfinished` of `part` left
  * how it is cut as well, and which blocks of it there are. Of a directory it may come `later`, then *waits. */
 bool sendable_stat(struct host *h, const char *path, const json_t *part, json_t *to, struct later later, bool *waits,

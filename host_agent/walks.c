@@ -175,7 +175,7 @@ static struct walk *begin(struct walks *w, struct walk_name name, struct file *f
   }
   walking->how.owners = h->owners;
   walking->how.xattrs = h->xattrs;
-  walking->how.has_secret = h->key_file != NULL && stat(h->key_file, &walking->how.secret) == 0;
+  secrets_look(&walking->how.secrets, h->key_file, h->origins);
   walking->how.stopping = &h->disk->stopping;
   j->walking = walking;
   j->file = file_ref(f);

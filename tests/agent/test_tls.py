@@ -270,6 +270,15 @@ def test_no_agent_sends_its_private_key(make_net: Callable[[Path], Net], tmp_pat
         assert client.request("stat", net.member("a", {"path": str(certificate)}))["a"]["ok"]
     finally:
         client.close()
+    received = net.agents["a"].folder / "received"
+    received.hardlink_to(key)  # where it received something
+    controller = TlsClient(net.management, net.address("a"), authority.context("controller/c"))
+    try:
+        controller.sock.sendall(encode({"type": "read", "id": 1, "off": 0, "len": 0, "dest": str(received)}))
+        until(lambda: controller.pump(0.1) or controller.other, "an answer")
+        assert controller.other[0]["code"] == "denied" and "private key" in controller.other[0]["error"]
+    finally:
+        controller.close()
 
 
 def test_the_agent_keeps_what_files_need_only(make_net: Callable[[Path], Net], authority: Authority) -> None:
