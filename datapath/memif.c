@@ -310,7 +310,8 @@ static const char *answer_client(struct memif *m, const struct memif_message *go
 
 /* ---- both ---- */
 
-/* One message, and the descriptor that came along. */
+/* One message, and the descriptor that came along. There is room for no other one: padding would hold a second, which nobody
+ * would close. */
 static ssize_t hear_one(const struct memif *m, struct memif_message *x, int *fd)
 {
   union {
@@ -318,7 +319,7 @@ static ssize_t hear_one(const struct memif *m, struct memif_message *x, int *fd)
     char room[CMSG_SPACE(sizeof(int))];
   } c;
   struct iovec iov = {x, sizeof *x};
-  struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.room, .msg_controllen = sizeof c.room};
+  struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.room, .msg_controllen = CMSG_LEN(sizeof(int))};
   ssize_t n = recvmsg(m->control, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   *fd = -1;
   const struct cmsghdr *got = n < 0 ? NULL : CMSG_FIRSTHDR(&h);
@@ -526,8 +527,8 @@ struct netif *memif_open(const struct memif_cfg *cfg, struct fault *why)
   m->slot = (cfg->mtu + DC_ETHER_LEN + 63u) / 64u * 64u;
   m->rings.server = cfg->server;
   m->listener = m->control = m->timer = m->wake_in = m->wake_out = -1;
-  const char *tail = strlen(cfg->path) < sizeof m->base.name ? cfg->path : strrchr(cfg->path, '/') + 1;
-  snprintf(m->base.name, sizeof m->base.name, "%.63s", tail);
+  const char *slash = strlen(cfg->path) < sizeof m->base.name ? NULL : strrchr(cfg->path, '/');
+  snprintf(m->base.name, sizeof m->base.name, "%.63s", slash == NULL ? cfg->path : slash + 1);
   if (set_up(m, why))
     return &m->base;
   close_memif(&m->base);

@@ -1,6 +1,7 @@
 /* Memory shared by two programs: a server and a client of ours in one process, and neighbours that say or write what they must not. */
 #include "datapath/memif.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -181,22 +182,26 @@ static int call(void)
   return s;
 }
 
-static void tell(int s, const struct memif_message *x, int fd)
+/* With `n` copies of a descriptor. */
+static void tell_with(int s, const struct memif_message *x, int fd, unsigned n)
 {
   union {
     struct cmsghdr head;
-    char room[CMSG_SPACE(sizeof(int))];
+    char room[CMSG_SPACE(2 * sizeof(int))];
   } c = {.room = ""};
   struct iovec iov = {(void *)(uintptr_t)x, sizeof *x};
   struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-  if (fd >= 0) {
+  if (n > 0) {
     h.msg_control = c.room;
-    h.msg_controllen = sizeof c.room;
-    c.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(&c.head), &fd, sizeof fd);
+    h.msg_controllen = CMSG_SPACE(n * sizeof fd);
+    c.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    for (unsigned i = 0; i < n; i++)
+      memcpy(CMSG_DATA(&c.head) + i * sizeof fd, &fd, sizeof fd);
   }
   CHECK(sendmsg(s, &h, MSG_NOSIGNAL) == sizeof *x);
 }
+
+static void tell(int s, const struct memif_message *x, int fd) { tell_with(s, x, fd, fd >= 0); }
 
 /* What the server says next, 0: it has hung up. */
 static unsigned answer(int s, struct netif *server)
@@ -319,6 +324,43 @@ static void test_a_server_refuses_what_would_hurt_it(void)
   shut(server);
 }
 
+static unsigned descriptors(void)
+{
+  unsigned n = 0;
+  DIR *d = opendir("/proc/self/fd");
+  while (readdir(d) != NULL)
+    n++;
+  closedir(d);
+  return n;
+}
+
+static void test_more_descriptors_than_one_stay_in_nobodys_hands(void)
+{
+  struct netif *server = open_side(true, true);
+  unsigned before = descriptors();
+  int event = eventfd(0, 0);
+  for (unsigned i = 0; i < 3; i++) {
+    int s = greet(server, 7);
+    CHECK(answer(s, server) == MEMIF_ACK);
+    struct memif_message x = {.type = MEMIF_ADD_REGION};
+    tell_with(s, &x, event, 2);
+    CHECK(answer(s, server) == 0);
+    close(s);
+  }
+  close(event);
+  CHECK(descriptors() == before);
+  shut(server);
+}
+
+static void test_a_name_that_is_long_and_of_no_folder(void)
+{
+  struct memif_cfg c = {.mtu = MTU};
+  memset(c.path, 'x', sizeof c.path - 1);
+  struct netif *client = memif_open(&c, &why);
+  CHECK(client != NULL && strlen(client->name) == sizeof client->name - 1);
+  shut(client);
+}
+
 /* A client by hand, connected: rings of 256 at 0 and 65536. */
 static int hand_made(struct netif *server, int *event)
 {
@@ -389,6 +431,8 @@ int main(void)
   test_who_sleeps_is_woken_and_who_is_awake_is_not();
   test_the_carrier_follows_the_other_side();
   test_a_server_refuses_what_would_hurt_it();
+  test_more_descriptors_than_one_stay_in_nobodys_hands();
+  test_a_name_that_is_long_and_of_no_folder();
   test_descriptors_cannot_lead_out_of_the_memory(true);
   test_descriptors_cannot_lead_out_of_the_memory(false);
   return 0;
