@@ -68,6 +68,15 @@ static void shrink(struct bytes *b)
   }
 }
 
+static void shrink_input(struct conn *c)
+{
+  size_t cap = c->in.cap;
+  if (c->draining) /* nothing more is taken: whoever goes on all the same fills no memory with it */
+    c->in.at = c->in.len;
+  shrink(&c->in);
+  *c->budget -= cap - c->in.cap;
+}
+
 /* ---- life ---- */
 
 static void interest(struct conn *c)
@@ -123,30 +132,45 @@ static void flush(struct conn *c)
 
 void conn_send(struct conn *c, const json_t *m) { conn_send_bytes(c, m, "", 0); }
 
+static int append(const char *p, size_t n, void *bytes)
+{
+  struct bytes *b = bytes;
+  if (!room(b, n))
+    return -1;
+  memcpy(b->p + b->len, p, n);
+  b->len += n;
+  return 0;
+}
+
+/* Written once, behind what waits: its length is known then. One that may not go ends the connection, and all that waits. */
 void conn_send_bytes(struct conn *c, const json_t *m, const void *p, size_t more)
 {
+  struct bytes *out = &c->out;
+  size_t before = out->len - out->at, front = c->lines > 0 ? 0 : FRAME_HEAD;
+  uint32_t head = 0;
   if (c->broken || c->draining)
     return;
-  size_t n = json_dumpb(m, NULL, 0, JSON_COMPACT);
-  if (n == 0 || (n > MESSAGE_MAX && c->lines == 0)) {
-    fail(c, "a message of ours is too long");
-    return;
-  }
   /* An answer of a control socket may be longer than that; but not behind others that nobody reads. */
-  if (c->out.len - c->out.at + (c->lines > 0 ? 0 : n + FRAME_HEAD + more) > OUTPUT_MAX ||
-      !room(&c->out, n + FRAME_HEAD + more)) {
+  if (before > OUTPUT_MAX) {
     fail(c, "it does not read what we send");
     return;
   }
-  uint32_t head = htonl((uint32_t)n);
-  size_t front = c->lines > 0 ? 0 : FRAME_HEAD;
-  memcpy(c->out.p + c->out.len, &head, front);
-  json_dumpb(m, (char *)c->out.p + c->out.len + front, n, JSON_COMPACT);
-  c->out.len += n + front;
-  if (c->lines > 0)
-    c->out.p[c->out.len++] = '\n';
-  memcpy(c->out.p + c->out.len, p, more);
-  c->out.len += more;
+  if ((front > 0 && append((const char *)&head, front, out) < 0) ||
+      json_dump_callback(m, append, out, JSON_COMPACT) < 0) {
+    fail(c, "a message of ours cannot be written");
+    return;
+  }
+  size_t n = out->len - out->at - before - front;
+  if (c->lines == 0 && (n > MESSAGE_MAX || before + n + front + more > OUTPUT_MAX)) {
+    fail(c, n > MESSAGE_MAX ? "a message of ours is too long" : "it does not read what we send");
+    return;
+  }
+  head = htonl((uint32_t)n);
+  memcpy(out->p + out->at + before, &head, front);
+  if ((c->lines > 0 && append("\n", 1, out) < 0) || append(p, more, out) < 0) {
+    fail(c, "out of memory");
+    return;
+  }
   if (!c->connecting && !c->handshaking)
     flush(c);
 }
@@ -259,6 +283,7 @@ static void read_some(struct conn *c)
   *c->budget += c->in.cap - cap;
   if (*c->budget > INPUT_BUDGET && c->in.cap > KEEP_BYTES) {
     refuse(c, "too much unfinished input on this host's connections");
+    shrink_input(c);
     return;
   }
   ssize_t n = get(c, c->in.p + c->in.len, c->in.cap - c->in.len);
@@ -271,9 +296,7 @@ static void read_some(struct conn *c)
   c->in.len += (size_t)n;
   while (c->lines > 0 ? take_line(c) : take(c))
     ;
-  cap = c->in.cap;
-  shrink(&c->in);
-  *c->budget -= cap - c->in.cap;
+  shrink_input(c);
 }
 
 /* A step of the handshake. False while it is not over. */

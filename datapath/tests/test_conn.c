@@ -84,11 +84,41 @@ static void a_control_socket_that_does_not_read_is_closed(void)
   loop_close(&loop);
 }
 
+/* Who was refused and goes on all the same: until the connection is closed nothing of that is kept, nor is its loop kept busy. */
+static void what_follows_a_refusal_is_thrown_away(void)
+{
+  static const struct conn_ops ops = {.message = answer_at_length, .closed = say_why};
+  static const char wrong[] = "\0\0\0\1x";
+  static char more[1 << 16];
+  struct loop loop;
+  int fd[2], small = 1;
+  size_t budget = 0, sent = 0, most = 0;
+  CHECK(loop_open(&loop) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) == 0);
+  CHECK(setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0);
+  while (send(fd[0], more, 1, 0) == 1) /* its answer stays with it */
+    ;
+  struct conn *c = conn_new(&loop, fd[0], false, "test", &budget, &ops, NULL);
+  CHECK(send(fd[1], wrong, sizeof wrong - 1, 0) == sizeof wrong - 1);
+  reason[0] = '\0';
+  for (unsigned i = 0; i < 1000; i++) {
+    ssize_t n = send(fd[1], more, sizeof more, MSG_NOSIGNAL);
+    sent += n > 0 ? (size_t)n : 0;
+    (void)loop_serve(&loop, 0);
+    most = budget > most ? budget : most;
+  }
+  CHECK(reason[0] == '\0' && sent > 8 << 20 && most <= 64 << 10);
+  conn_free(c);
+  CHECK(budget == 0);
+  close(fd[1]);
+  loop_close(&loop);
+}
+
 int main(void)
 {
   a_connection_freed_by_its_message_takes_no_more(false);
   a_connection_freed_by_its_message_takes_no_more(true);
   a_control_socket_that_does_not_read_is_closed();
+  what_follows_a_refusal_is_thrown_away();
   puts("connections: ok");
   return 0;
 }
