@@ -7,6 +7,7 @@
 
 #include "fetch.h"
 #include "receiver_state.h"
+#include "wants.h"
 
 enum state { IDLE, WANTED, UNDER_WAY };
 
@@ -168,13 +169,11 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
 static bool row_of(const struct group *g, const json_t *list, size_t i, uint32_t *first, uint32_t *end,
                    struct fault *why)
 {
-  const json_t *row = json_array_get(list, i);
-  json_int_t at = json_integer_value(json_array_get(row, 0)), n = json_integer_value(json_array_get(row, 1));
-  if (at < 0 || n < 1 || at >= g->receiver->blocks || n > g->receiver->blocks - at)
+  uint32_t count;
+  if (!wants_row(json_array_get(list, i), 0, g->receiver->blocks, first, &count))
     return fault_set(why, "bad_request", "blocks[%zu] is not [first, count] of the file's %u blocks", i,
                      g->receiver->blocks);
-  *first = (uint32_t)at;
-  *end = (uint32_t)(at + n);
+  *end = *first + count;
   return true;
 }
 

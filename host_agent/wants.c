@@ -5,7 +5,7 @@
 
 #include "agent_limits.h"
 
-static bool row(const json_t *r, uint32_t from, uint32_t blocks, uint32_t *first, uint32_t *count)
+bool wants_row(const json_t *r, uint32_t from, uint32_t blocks, uint32_t *first, uint32_t *count)
 {
   const json_t *a = json_array_get(r, 0), *b = json_array_get(r, 1);
   if (json_array_size(r) != 2 || !json_is_integer(a) || !json_is_integer(b))
@@ -32,7 +32,7 @@ bool wants_read(const json_t *v, const struct dc_layout *l, uint8_t **skip, stru
   memset(left, 1, blocks > 0 ? blocks : 1);
   for (size_t i = 0; i < json_array_size(v); i++) {
     uint32_t first, count;
-    if (!row(json_array_get(v, i), at, blocks, &first, &count)) {
+    if (!wants_row(json_array_get(v, i), at, blocks, &first, &count)) {
       free(left);
       return fault_set(why, "bad_request", "wants[%zu] is no [first, count] behind the last one, within %u blocks", i,
                        blocks);

@@ -81,7 +81,20 @@ def test_what_is_not_there_and_what_is_not_allowed(fetcher: Fetcher, nginx: Ngin
     assert fetcher.stat(f"{nginx.url}/x")["code"] == "denied"
 
 
-@pytest.mark.parametrize("part", [{}, {"blocks": 3}, {"blocks": [[0]]}, {"blocks": [[-1, 1]]}, {"blocks": [[0, 99]]}])
+def test_no_agent_sends_what_proves_it_to_origins(fetcher: Fetcher, tmp_path: Path) -> None:
+    """It may send any file of this machine."""
+    folder = tmp_path / "innocent"
+    folder.mkdir()
+    (folder / "file").hardlink_to(fetcher.allowed)
+    for path in (fetcher.allowed, folder / "file", folder):
+        answer = fetcher.ask("stat", {"path": str(path)})
+        assert answer["code"] == "denied" and "this agent's file of --origins" in str(answer["error"])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{}, {"blocks": 3}, {"blocks": [[0]]}, {"blocks": [[-1, 1]]}, {"blocks": [[0, 99]]}, {"blocks": [["0", 1]]}],
+)
 def test_orders_that_make_no_sense_are_refused(fetcher: Fetcher, nginx: Nginx, part: Message) -> None:
     random_file(nginx.www / "object", SIZE)
     assert fetcher.open(f"{nginx.url}/object")["ok"]
