@@ -21,6 +21,7 @@ struct dc_buf {
   struct bufpool *pool;               /* NULL: lent */
   void (*give_back)(struct dc_buf *); /* lent: the last owner is gone */
   bool stays;                         /* lent by who can do without it for long: no ring waits for it */
+  bool disturbed;                     /* lent, and some of its bytes are others just now: it goes nowhere meanwhile */
   struct dc_buf *next;
 };
 

@@ -87,8 +87,8 @@ static uint8_t *frame_of(uint8_t *p, uint32_t len, uint16_t *type)
   return p + (*type == DC_ETHERTYPE_MPLS ? 0 : DC_LABEL_LEN) - DC_ETHER_LEN;
 }
 
-/* The bytes in front of a frame are the end of the one before it, which may not have left yet: they are put back. So a train
- * is a burst on the wire only, and its frames pass the node one by one. */
+/* The bytes in front of a frame are the end of the one before it, which may not have left yet: they are put back, and until then
+ * it stays where it is. So a train is a burst on the wire only, and its frames pass the node one by one. */
 static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t len, netif_rx_fn *fn, void *arg)
 {
   static const uint8_t none[6];
@@ -99,6 +99,9 @@ static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t le
     t->base.rx_malformed++;
     return;
   }
+  struct dc_buf *before = car > car->train->car ? &car[-1].buf : NULL;
+  if (before != NULL)
+    before->disturbed = true;
   memcpy(saved, frame, sizeof saved);
   dc_ether_write(frame, t->base.mac, none, type);
   car->buf.refs = 1;
@@ -107,6 +110,8 @@ static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t le
   struct dc_frame one = {.buf = &car->buf, .data = frame, .len = (uint32_t)(p + len - frame)};
   fn(arg, &one, 1);
   memcpy(frame, saved, sizeof saved);
+  if (before != NULL)
+    before->disturbed = false;
 }
 
 /* Bytes of each datagram in a train; the last may have fewer. */
