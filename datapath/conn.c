@@ -17,6 +17,9 @@ enum { READ_STEP = 16 << 10, KEEP_BYTES = 64 << 10, FRAME_HEAD = 4 };
 #define DRAIN_LIMIT (2 * DC_SEC)
 
 #define HANDSHAKE_LIMIT (5 * DC_SEC)
+/* What was sent and is not acknowledged, by the other side's kernel, for so long ends the connection: a machine that has lost its power
+ * says nothing, and the kernel alone would wait for a quarter of an hour. */
+enum { UNHEARD_MS = 10000 };
 
 static ssize_t get(struct conn *c, void *p, size_t n)
 {
@@ -361,7 +364,7 @@ static void ready(struct watch *w, uint32_t events)
 struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *peer, size_t *budget,
                       const struct conn_ops *ops, void *owner)
 {
-  int on = 1;
+  int on = 1, unheard = UNHEARD_MS;
   struct conn *c = calloc(1, sizeof *c);
   if (c == NULL) {
     close(fd);
@@ -377,6 +380,7 @@ struct conn *conn_new(struct loop *loop, int fd, bool connecting, const char *pe
                      .writing = connecting};
   snprintf(c->peer, sizeof c->peer, "%s", peer);
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* small messages that somebody waits for */
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard, sizeof unheard);
   if (loop_watch(loop, &c->watch, EPOLLIN | (connecting ? (uint32_t)EPOLLOUT : 0)) < 0) {
     close(fd);
     free(c);

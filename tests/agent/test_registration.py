@@ -26,8 +26,8 @@ pytestmark = pytest.mark.root
 class Manager:
     """The fabric manager's side of a registration."""
 
-    def __init__(self, net: Net, port: int = 7500) -> None:
-        self.listening = inside(net.management, lambda: socket.create_server(("198.18.0.1", port)))
+    def __init__(self, net: Net, port: int = 7500, address: str = "198.18.0.1") -> None:
+        self.listening = inside(net.management, lambda: socket.create_server((address, port)))
         self.listening.settimeout(PATIENCE)
         self.sock: socket.socket | None = None
 
@@ -80,6 +80,23 @@ def test_of_several_fabric_managers_the_one_that_answers_is_registered_at(make_n
     second.close()
     assert first.accept()["node"] == "a", "the next one leads"
     first.close()
+
+
+def test_a_fabric_manager_whose_machine_is_gone_is_followed_by_the_next(make_net: Callable[[Path], Net]) -> None:
+    net = join_pair(make_net(PLAIN))
+    bridge = ("-n", net.management, "addr")
+    run("ip", *bridge, "add", "198.18.0.200/24", "dev", "br0")
+    first, second = Manager(net, address="198.18.0.200"), Manager(net)
+    net.start("a", "--fabric-manager", "198.18.0.200:7500,198.18.0.1:7500")
+    first.accept()
+    first.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    first.next_of("heartbeat")
+    run("ip", *bridge, "del", "198.18.0.200/24", "dev", "br0")  # nobody says that it is gone
+    gone = time.monotonic()
+    assert second.accept()["node"] == "a"
+    assert 5 < time.monotonic() - gone, "a network may lose some packets"
+    first.close()
+    second.close()
 
 
 def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
