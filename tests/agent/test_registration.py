@@ -94,7 +94,7 @@ def test_a_fabric_manager_whose_machine_is_gone_is_followed_by_the_next(make_net
     run("ip", *bridge, "del", "198.18.0.200/24", "dev", "br0")  # nobody says that it is gone
     gone = time.monotonic()
     assert second.accept()["node"] == "a"
-    assert 5 < time.monotonic() - gone, "a network may lose some packets"
+    assert time.monotonic() - gone > 5, "a network may lose some packets"
     first.close()
     second.close()
 
