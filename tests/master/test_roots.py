@@ -179,6 +179,7 @@ def test_two_sources_send_each_piece_once_between_them() -> None:
     assert record["other_sources"] == ["h1"]
     assert sorted(sent) == list(range(len(sent)))
     assert len(packets) == 2 and 1.5 < packets[0] / packets[1] < 2.5, "by their rates"
+    assert record["report"]["ideal_s"] == pytest.approx(1.606, abs=0.01), "by what each receiver's own link carries"
 
 
 @pytest.mark.parametrize("gone", ["h0", "h1"])

@@ -16,6 +16,7 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -386,6 +387,7 @@ def main() -> int:
     parser.add_argument("--trees", type=int, default=1, help="so many side by side (default 1)")
     parser.add_argument("--time", type=float, default=1e9, help="begin none after so many seconds")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores, and tests send
     until = time.monotonic() + options.time
     known_parts = parts()
     unknown = set(options.part or []) - {part.name for part in known_parts}
