@@ -1,0 +1,193 @@
+"""The program of a controller, what it refuses, and its client where nothing is as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from authority import Authority
+from commands import command
+
+from datacast.controller import api, console
+from datacast.controller.api import ControllerClient
+from datacast.controller.app import make_app
+from datacast.controller.audit import Audit
+from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
+from datacast.services.problems import Problem, Unreachable
+
+NOBODY = "http://127.0.0.1:9"
+ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
+
+
+def sites_file(folder: Path, other: Authority) -> Path:
+    file = folder / "sites.yaml"
+    rows = {"sfo": {"ca": str(other.ca), "url": "https://127.0.0.1:9"}}
+    file.write_text(yaml.safe_dump({"name": "ams", "url": "https://127.0.0.1:1", "sites": rows}))
+    return file
+
+
+@pytest.mark.slow
+def test_one_of_a_site_with_switches_says_so_and_ends_on_a_signal_though_nobody_else_is_there(tmp_path: Path) -> None:
+    ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
+    switches = tmp_path / "switches.yaml"
+    one = {"name": "s0", "openflow": {"dpid": 1}, "ports": [{"port": 0, "number": 1}]}
+    switches.write_text(yaml.safe_dump({"switches": [one], "openflow_listen": "127.0.0.1:0"}))
+    words = ["--listen", "127.0.0.1:0", "--fabric-manager", "https://127.0.0.1:9", "--switches", str(switches)]
+    words += ["--sites", str(sites_file(tmp_path, sfo)), *ams.options("controller/main")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "datacast.controller.main", *words], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        told = [process.stdout.readline() for _ in range(3)]
+        assert "REST at https://127.0.0.1:" in told[0], told
+        assert "programs 1 switches" in told[1] and "site ams, knows 1 others" in told[2], told
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--sites", "SITES"], 1, "--sites needs --tls-ca, --tls-cert and --tls-key"),
+        (["--sites", "ABSENT", "TLS"], 1, "cannot read"),
+        (["--sites", "SITES", "TLS", "--rest-cert", "SITES", "--rest-key", "SITES"], 1, "is no PEM file"),
+        (["--switches", "ABSENT"], 1, "cannot read"),
+        (["--switches", "SITES"], 1, "switches"),
+        (["--rate", "-1"], 2, "--rate must not be negative"),
+        (["--connections", "0"], 2, "--connections between 1 and 65536"),
+        (["--realtime", "100"], 2, "must be between 0 and 99"),
+        (["--audit", "ABSENT/log"], 1, "cannot write the audit log"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_word_about_it(
+    tmp_path: Path, options: list[str], code: int, words: str
+) -> None:
+    names = {"SITES": str(sites_file(tmp_path, Authority(tmp_path / "sfo"))), "ABSENT": str(tmp_path / "absent")}
+    given: list[str] = []
+    for option in options:
+        if option == "TLS":
+            given += Authority(tmp_path / "ams").options("controller/main")
+        else:
+            first, slash, rest = option.partition("/")
+            given.append(names.get(first, first) + slash + rest)
+    found, _, told = command("--listen", "127.0.0.1:0", *given, module="controller")
+    assert found == code and words in told, told
+
+
+def asked(act: Callable[[httpx.AsyncClient], Any], **parts: Any) -> Any:
+    """Of a controller whose fabric manager is not there."""
+
+    async def steps() -> Any:
+        async with FabricManagerClient(NOBODY) as client:
+            transport = httpx.ASGITransport(app=make_app(client, **parts))
+            async with httpx.AsyncClient(transport=transport, base_url="http://controller") as http:
+                return await act(http)
+
+    return asyncio.run(steps())
+
+
+def test_an_audit_log_that_cannot_be_written_is_told_of_and_costs_nobody_an_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    audit = Audit(folder / "audit.jsonl")
+    (folder / "audit.jsonl").unlink()
+    folder.rmdir()
+    with caplog.at_level(logging.ERROR):
+        answer = asked(lambda http: http.post("/groups", json=ORDER), audit=audit)
+    assert answer.status_code == 503 and answer.json()["code"] == "unreachable"
+    assert "audit.jsonl cannot be written: No such file or directory" in caplog.text
+
+
+def test_without_a_console_its_pages_say_how_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "folder", lambda: None)
+    answer = asked(lambda http: http.get("/"))
+    assert answer.status_code == 404 and answer.json()["remedy"] == "make build"
+
+
+def test_who_signs_out_has_no_cookie_any_more_and_one_that_is_none_is_nobody_s() -> None:
+    answer = asked(lambda http: http.delete("/console/session"))
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.status_code == 204 and console.COOKIE in cookie and "max-age=0" in cookie
+    assert console.cookie_of({"cookie": "a@b=1"}) == "" == console.cookie_of({})
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:7580", "unix"])
+def test_an_address_of_no_kind_is_refused(url: str) -> None:
+    with pytest.raises(Problem, match="is no address of a controller"):
+        ControllerClient(url)
+
+
+def test_where_no_controller_is_each_address_is_asked_and_the_last_one_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ControllerClient(f"{NOBODY}, unix:{tmp_path}/none") as client, pytest.raises(Unreachable, match="none"):
+        client.sites()
+    (tmp_path / "ca.pem").write_text("no certificate")
+    monkeypatch.setenv(api.ENV_CA, str(tmp_path / "ca.pem"))
+    with pytest.raises(Problem, match="holds no certificate of an authority"):
+        ControllerClient("https://127.0.0.1:9")
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, *answers: Callable[[httpx.Request], httpx.Response]) -> ControllerClient:
+    """A client of as many controllers."""
+    left = list(answers)
+
+    def made(url: str, timeout: float, token: str | None) -> httpx.Client:
+        return httpx.Client(transport=httpx.MockTransport(left.pop(0)), base_url=url)
+
+    monkeypatch.setattr(api, "_client", made)
+    return ControllerClient(",".join(f"http://c{n}" for n in range(len(answers))))
+
+
+def broken(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("it broke off", request=request)
+
+
+def test_an_order_that_may_have_been_carried_out_is_given_to_no_other_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question is."""
+    seen: list[str] = []
+
+    def other(request: httpx.Request) -> httpx.Response:
+        seen.append(request.method)
+        return httpx.Response(200, json=[])
+
+    with answering(monkeypatch, broken, other) as client:
+        assert client.sites() == [] and seen == ["GET"]
+    with answering(monkeypatch, broken, other) as client, pytest.raises(Unreachable, match="c0"):
+        client.create_group(GroupSpec(source="h0", receivers=["h1"], source_path="/f"))
+    assert seen == ["GET"]
+
+
+def test_a_stream_of_events_that_is_refused_breaks_off_or_ends_by_an_error_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = {"code": "unauthorized", "detail": "a token is missing", "status": 401}
+    over = 'data: {"type": "error", "code": "unreachable", "detail": "the fabric manager is away", "status": 503}\n\n'
+    cases: list[tuple[Callable[[httpx.Request], httpx.Response], int, str]] = [
+        (lambda request: httpx.Response(401, json=refused), 401, "a token is missing"),
+        (lambda request: httpx.Response(200, text=over), 503, "the fabric manager is away"),
+        (broken, 503, "c0"),
+    ]
+    for how, status, words in cases:
+        with answering(monkeypatch, how) as client, pytest.raises(Problem, match=words) as error:
+            list(client.events())
+        assert error.value.status == status
