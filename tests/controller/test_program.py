@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from datacast.controller.app import make_app
 from datacast.controller.audit import Audit
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem, Unreachable
+from datacast.services.service import listen
 
 NOBODY = "http://127.0.0.1:9"
 ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
@@ -35,29 +35,50 @@ def sites_file(folder: Path, other: Authority) -> Path:
     return file
 
 
+def lives(*words: str, lines: int = 1) -> tuple[list[str], str]:
+    """The program: the first lines that it says, and what its log holds after a signal, on which it ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(lines)]
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0, log
+        return told, log
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_one_without_tokens_says_that_everybody_may_give_orders_and_ends_on_a_signal() -> None:
+    told, log = lives()
+    assert "REST at http://127.0.0.1:" in told[0] and "no --tokens: whoever reaches" in log
+
+
 @pytest.mark.slow
 def test_one_of_a_site_with_switches_says_so_and_ends_on_a_signal_though_nobody_else_is_there(tmp_path: Path) -> None:
     ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
     switches = tmp_path / "switches.yaml"
     one = {"name": "s0", "openflow": {"dpid": 1}, "ports": [{"port": 0, "number": 1}]}
     switches.write_text(yaml.safe_dump({"switches": [one], "openflow_listen": "127.0.0.1:0"}))
-    words = ["--listen", "127.0.0.1:0", "--fabric-manager", "https://127.0.0.1:9", "--switches", str(switches)]
+    words = ["--fabric-manager", "https://127.0.0.1:9", "--switches", str(switches)]
     words += ["--sites", str(sites_file(tmp_path, sfo)), *ams.options("controller/main")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "datacast.controller.main", *words], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        told = [process.stdout.readline() for _ in range(3)]
-        assert "REST at https://127.0.0.1:" in told[0], told
-        assert "programs 1 switches" in told[1] and "site ams, knows 1 others" in told[2], told
-        process.terminate()
-        assert process.wait(60) == 0
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-        process.stdout.close()
+    told, _ = lives(*words, lines=3)
+    assert "REST at https://127.0.0.1:" in told[0], told
+    assert "programs 1 switches" in told[1] and "site ams, knows 1 others" in told[2], told
+
+
+def test_an_address_in_use_is_named() -> None:
+    with listen("127.0.0.1:0") as sock:
+        address = f"127.0.0.1:{sock.getsockname()[1]}"
+        code, _, told = command("--listen", address, module="controller")
+    assert code == 1 and f"cannot listen on {address}" in told
 
 
 @pytest.mark.parametrize(

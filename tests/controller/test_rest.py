@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import subprocess
-import sys
 from typing import Any
 
 import httpx
@@ -318,27 +315,6 @@ def test_openapi_describes_the_options_and_the_problems() -> None:
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
-
-
-@pytest.mark.slow
-def test_the_program_names_an_address_in_use_and_ends_on_a_signal() -> None:
-    sock = listen("127.0.0.1:0")
-    address = f"127.0.0.1:{sock.getsockname()[1]}"
-    command = [sys.executable, "-m", "datacast.controller.main", "--listen"]
-    busy = subprocess.run([*command, address], capture_output=True, text=True, timeout=90)
-    assert busy.returncode == 1 and f"cannot listen on {address}" in busy.stderr and "Traceback" not in busy.stderr
-    sock.close()
-    process = subprocess.Popen([*command, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert "REST at http://127.0.0.1:" in process.stdout.readline()
-        process.terminate()
-        assert process.wait(60) == 0
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_every_answer_is_described_by_its_type() -> None:

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -368,17 +366,6 @@ def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[s
     Path(names["BAD"]).write_text('{"tokens": [{"id": "t-1", "role": "root"}]}')
     code, _, told = command(*(names.get(option, option) for option in options), module="controller")
     assert code == 1 and words in told, told
-
-
-@pytest.mark.slow
-def test_without_a_token_file_the_log_says_so() -> None:
-    command = [sys.executable, "-m", "datacast.controller.main", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout and process.stderr
-    assert "REST at http://127.0.0.1:" in process.stdout.readline()
-    process.terminate()
-    _, told = process.communicate(timeout=90)
-    assert "no --tokens: whoever reaches" in told
 
 
 NO_TOKEN_FILES = [
