@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import typer
 from simulated import run
@@ -10,7 +12,9 @@ from small import star
 from datacast.cli.origin import parse_origin
 from datacast.fabric_manager.api import GroupSpec
 from datacast.master.collective import Collective
+from datacast.master.feeding import Feeding
 from datacast.master.schedule import Scheduler
+from datacast.master.tree_queue import Extent
 from datacast.origins.dealing import Dealing
 from datacast.origins.ranges import Range
 from datacast.services.problems import Problem
@@ -91,6 +95,20 @@ def test_every_root_s_quick_tree_takes_over_from_its_slow_one_after_the_other() 
         assert it.cutting is (cuts[-1] is not None) and it.steal(now) is None
         it.cut_done(now)
     assert [cut and cut.tree for cut in cuts] == [2, 4, None]
+
+
+@pytest.mark.parametrize("finale", [False, True])
+def test_what_a_root_that_is_gone_had_sent_is_had_by_all_unless_others_came_since(finale: bool) -> None:
+    """In the finale those come who were not there: the shortest extent, a file's last piece, is asked for, too."""
+    there = [
+        SimpleNamespace(name=name, final=False, aside=False, low=lambda tree, n=n: n)
+        for name, n in (("r", 5), ("q", 1))
+    ]
+    transfer = SimpleNamespace(scheduler=collective(), finale=finale, block=4, root_of={1: "a"})
+    crew = SimpleNamespace(receivers=there, tell=lambda cut: None)
+    feeding = Feeding(transfer, crew, None, None)  # type: ignore[arg-type]
+    feeding._given[1] = [Extent(1, 0, 36, 1), Extent(1, 1, 0, 4)]
+    assert feeding.end([1]) == (({0, 9}, set()) if finale else ({0}, {9}))
 
 
 def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:

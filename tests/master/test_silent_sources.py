@@ -32,6 +32,25 @@ def test_a_new_group_waits_for_a_source_that_has_no_processor() -> None:
     assert run(scenario())["state"] == "done"
 
 
+def test_a_source_that_comes_back_elsewhere_as_a_group_begins_is_found_there() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            source = it.world.agents["00"]
+            before = source.addr
+            source.pause()
+            group = await it.start("00", SIX, SIZE)
+            await asyncio.sleep(REQUEST_S / 2)
+            await source.die()
+            await source.start()
+            source.resume()
+            await source.register(it.manager.signalling_address)
+            assert source.addr != before
+            return await it.end(group, 30)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
+
+
 def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(monkeypatch) -> None:
     tries = 0
 
