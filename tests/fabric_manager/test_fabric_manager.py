@@ -39,11 +39,8 @@ async def ask(address: str, *frames: bytes) -> list[dict[str, Any]]:
     reader, writer = await connect(address)
     writer.write(b"".join(frames))
     answers = []
-    with contextlib.suppress(TimeoutError, OSError):
-        while len(answers) < len(frames):
-            answer = await asyncio.wait_for(framing.read(reader), 3)
-            if answer is None:
-                break
+    with contextlib.suppress(OSError):
+        while len(answers) < len(frames) and (answer := await framing.read(reader)) is not None:
             answers.append(answer)
     writer.close()
     return answers

@@ -24,7 +24,7 @@ class Slow:
 
     def start(self, arguments: list[str]) -> Child:
         self.asked += 1
-        if not self.loaded.wait(5.0):
+        if not self.loaded.wait(60.0):
             raise OSError("nobody else had a turn")
         stdin, its_end = os.pipe()
         self.programs.append(subprocess.Popen(["cat"], stdin=stdin))
