@@ -118,4 +118,4 @@ def running_state(name: str, process: subprocess.Popen[str]) -> Any:
         assert process.poll() is None, process.communicate()
         return state if state and state.work else None
 
-    return eventually(look, 30, "the lab's state file")
+    return eventually(look, 60, "the lab's state file")

@@ -141,14 +141,14 @@ class SmallLab:
             nodes = {n["name"]: n["registered"] for n in self.ask("GET", "/topology")["nodes"]}
             return nodes[host] == there
 
-        eventually(look, 20, f"the agent of {host} is {'there' if there else 'gone'}")
+        eventually(look, 60, f"the agent of {host} is {'there' if there else 'gone'}")
 
     def whole(self) -> None:
         def look() -> bool:
             view = self.ask("GET", "/topology")
             return all(n["registered"] for n in view["nodes"]) and all(link["up"] for link in view["links"])
 
-        eventually(look, 30, "everybody is registered and every link up")
+        eventually(look, 60, "everybody is registered and every link up")
 
 
 def _digest(path: Path) -> str:

@@ -53,7 +53,7 @@ def test_a_late_receiver_gets_it_from_those_that_have_it(place) -> None:
         it.allow({"prefix": origin.url.removesuffix("object")})
         spec = {"url": origin.url, "receivers": HOSTS[:4], "fetchers": HOSTS[:3], "dest_path": "late"}
         group = it.lab.rest_json("POST", "/groups", spec)
-        eventually(lambda: len(origin.given) > 6, 30, "the first blocks are asked for")
+        eventually(lambda: len(origin.given) > 6, 60, "the first blocks are asked for")
         it.lab.rest_json("POST", f"/groups/{group['id']}/receivers", {"host": HOSTS[4]})
         group = eventually(lambda: ended(it, group["id"]), 60, "its end")
         assert group["state"] == "done" and set(group["receivers"]) == set(HOSTS), group

@@ -134,10 +134,10 @@ def restart_agent(lab, host, between=lambda: None):
     agent.expected = True
     agent.popen.kill()
     agent.popen.wait()
-    eventually(lambda: not registered(lab, host), 20, f"the fabric manager's notice of the end of agent {host}")
+    eventually(lambda: not registered(lab, host), 60, f"the fabric manager's notice of the end of agent {host}")
     between()
     lab.start_agent(host)
-    eventually(lambda: registered(lab, host), 20, f"agent {host} again")
+    eventually(lambda: registered(lab, host), 60, f"agent {host} again")
 
 
 def registered(lab, host) -> bool:
