@@ -165,7 +165,7 @@ def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path:
     done = join(tmp_path, url, wrong)
     assert done.returncode == 1 and "not known" in done.stderr and here.next()["event"] == "refused"
     assert "no token" in join(tmp_path, url, "nonsense").stderr
-    with httpx.Client(verify=False, trust_env=False) as client:
+    with httpx.Client(verify=False, trust_env=False, timeout=60.0) as client:
         secret = {"authorization": f"Bearer {token.rpartition('-')[2]}"}
         assert client.post(f"{url}/join", content=b"").status_code == 401
         assert client.post(f"{url}/join", content=b"x", headers=secret).status_code == 422
@@ -175,7 +175,7 @@ def test_other_tokens_and_other_requests_are_refused(site: Path, door, tmp_path:
             assert answer.status_code == 422, answer.text
         assert client.get(f"{url}/docs").status_code == 404
     # None of that has spent the token; and what a request calls itself counts for nothing.
-    with httpx.Client(verify=False, trust_env=False) as client:
+    with httpx.Client(verify=False, trust_env=False, timeout=60.0) as client:
         answer = client.post(
             f"{url}/join", content=_request("ec:prime256v1", "/CN=controller\\/main"), headers=secret, timeout=90
         )

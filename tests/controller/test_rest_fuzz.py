@@ -48,7 +48,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     assert ready.wait(60)
     group = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
     headers = {"authorization": f"Bearer {secret}"}
-    assert httpx.post(there[0] + "/groups", json=group, headers=headers).status_code == 201
+    assert httpx.post(there[0] + "/groups", json=group, headers=headers, timeout=60.0).status_code == 201
     yield there[0], secret
     end.set()
     thread.join(60)
@@ -104,7 +104,7 @@ def test_no_request_breaks_the_controller(service: tuple[str, str], schema: Any,
 
 def test_it_still_works_afterwards(service: tuple[str, str]) -> None:
     url, secret = service
-    answer = httpx.get(url + "/topology", headers={"authorization": f"Bearer {secret}"})
+    answer = httpx.get(url + "/topology", headers={"authorization": f"Bearer {secret}"}, timeout=60.0)
     assert answer.status_code == 200 and len(answer.json()["nodes"]) == 5
 
 

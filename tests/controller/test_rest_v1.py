@@ -207,7 +207,7 @@ async def read(url: str, until_id: str = "", last: str | None = None) -> list[tu
     headers = {} if last is None else {"last-event-id": last}
     params = {"topic": "groups"}
     async with (
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(timeout=60.0) as http,
         http.stream("GET", url + "/events", params=params, headers=headers) as answer,
     ):
         number = ""

@@ -51,7 +51,7 @@ async def two(store: str):
 def test_a_follower_sends_to_the_leader_and_a_client_of_both_gets_there(tmp_path: Path) -> None:
     async def scenario():
         async with two(str(tmp_path / "d")) as (leader, other, _):
-            async with httpx.AsyncClient() as http:
+            async with httpx.AsyncClient(timeout=60.0) as http:
                 answer = await http.get(f"{other.url}/groups?state=done")
             async with PlainClient(f"{other.url},{leader.url}") as client:
                 groups = await client.groups()
@@ -241,7 +241,7 @@ def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_
         told, over = [], asyncio.Event()
 
         async def ask() -> None:
-            async with httpx.AsyncClient() as http:
+            async with httpx.AsyncClient(timeout=60.0) as http:
                 while not over.is_set():
                     try:
                         answer = await http.get(f"{one.url}/topology")

@@ -167,7 +167,8 @@ def test_over_http_each_role_asks_for_what_is_its_own(authority: Authority) -> N
             assert len(routes) >= len(REQUESTS) and all(route.dependencies for route in routes), "none for everybody"
             for role in ("controller", "master", "agent", "switch", "fabric-manager"):
                 verify = authority.context(f"{role}/x")
-                async with httpx.AsyncClient(base_url=it.manager.url, verify=verify, trust_env=False) as http:
+                asks = {"verify": verify, "trust_env": False, "timeout": 60.0}
+                async with httpx.AsyncClient(base_url=it.manager.url, **asks) as http:
                     for method, path, body, roles in REQUESTS:
                         answer = await http.request(method, path, json=body)
                         refused = answer.status_code == 403

@@ -207,7 +207,7 @@ def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
             server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=8)
             await server.start()
             try:
-                async with httpx.AsyncClient(base_url=server.url) as http:
+                async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
                     it.world.sizes["/srv/file"] = 50_000_000
                     one = await http.post("/groups", json=ORDER)
                     assert one.status_code == 201
