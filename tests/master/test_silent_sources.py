@@ -1,4 +1,4 @@
-"""Sources whose agents say nothing for a while; the agents play the signalling only."""
+"""Agents that say nothing for a while, or are started again; they play the signalling only."""
 
 from __future__ import annotations
 
@@ -82,3 +82,20 @@ def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(mo
             return await it.end(group, 60)
 
     assert run(scenario(), 90)["state"] == "done"
+
+
+def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_reason() -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            group = await it.start("00", SIX, SIZE)
+            await it.running(group, 10)
+            agent = it.world.agents["21"]
+            await agent.die()
+            agent.fail["open"] = ("disk_full", "/srv: 3 bytes free")
+            await agent.start()
+            await agent.register(it.manager.signalling_address)
+            return await it.end(group)
+
+    receivers = run(scenario())["receivers"]
+    assert receivers.pop("21")["error"] == {"code": "disk_full", "message": "/srv: 3 bytes free"}
+    assert all(r["state"] == "done" for r in receivers.values())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import shlex
@@ -387,7 +388,6 @@ def main() -> int:
     parser.add_argument("--trees", type=int, default=1, help="so many side by side (default 1)")
     parser.add_argument("--time", type=float, default=1e9, help="begin none after so many seconds")
     options = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores, and tests send
     until = time.monotonic() + options.time
     known_parts = parts()
     unknown = set(options.part or []) - {part.name for part in known_parts}
@@ -401,6 +401,14 @@ def main() -> int:
     chosen = [part for part in known_parts if not options.part or part.name in options.part]
     builds = [part.build for part in chosen]
     trees = [Tree(number) for number in range(options.trees)]
+
+    def end(number: int, frame: object) -> None:
+        for tree in trees:
+            tree.end()
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):  # the second a shell's background job ignores, and tests send
+        signal.signal(number, end)
     made = [WORK / f"{tree.path.name}.built" for tree in trees]
     if not made[0].exists() or made[0].read_text() != revision:
         trees[0].prepare(revision)

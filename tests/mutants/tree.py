@@ -31,6 +31,8 @@ class Tree:
         self.built = "true"
         """The command of the last change: what it built still has that change."""
         self.stood = False
+        self.running = 0
+        """The process group of the command that runs."""
         self.made: dict[str, bytes | None] = {}
         """What the compiler makes of a file in C that is not changed."""
         reached = self.path / "build" / "reached.o"
@@ -56,7 +58,7 @@ class Tree:
             stdout=self.log.open("wb"),
             stderr=subprocess.STDOUT,
         )
-        self.stood = False
+        self.running, self.stood = process.pid, False
         left = math.inf if limit is None else limit
         try:
             while left > 0:
@@ -68,9 +70,15 @@ class Tree:
                     self.stood |= time.monotonic() - began > STOOD_S
             return None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self.end()
             process.wait()
+
+    def end(self) -> None:
+        """What runs in it, and all that that has started."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.running:
+                os.killpg(self.running, signal.SIGKILL)
+        self.running = 0
 
     def must(self, command: str) -> None:
         if self.run(command) != 0:
