@@ -591,3 +591,10 @@ def test_after_a_plan_the_next_looks_come_soon():
     world.run(5.0, lambda name, now: 10e6 if name == "c" else 100e6)
     at = world.plans[-1][0]
     assert world.paces.settling(at + TRIAL_MAX_S / 2) and not world.paces.settling(at + TRIAL_MAX_S)
+
+
+def test_looks_are_hasty_just_after_somebody_has_become_slow_and_only_then():
+    paces = Paces(NEAR)
+    assert not paces.hasty(5.0)
+    paces.slowed(5.0)
+    assert paces.hasty(5.1) and not paces.hasty(6.0)
