@@ -37,6 +37,7 @@ class Agent:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
         self.answers = answers
+        self.done = threading.Event()
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
@@ -47,6 +48,7 @@ class Agent:
             if self.answers:
                 results = {f"h{n}": {"ok": True, "text": "x" * 100} for n in range(10_000)}
                 stream.sendall(frame({"type": "ack", "id": request["id"], "results": results}))
+            self.done.set()
             stream.settimeout(60)
             with contextlib.suppress(OSError):
                 stream.recv(1)
@@ -58,6 +60,7 @@ async def ask(agent: Agent) -> dict:
     try:
         asked = asyncio.create_task(connection.ask(STATUS, "g", Branch("h", ""), timeout=0.0))
         await asyncio.sleep(0.02)  # it is written
+        assert agent.done.wait(60)
         time.sleep(0.8)  # what a worker with too much to do looks like
         return (await asked).read()
     finally:

@@ -5,6 +5,7 @@ It refuses what P4Runtime has refused: writes of one that is not primary, an ent
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from datacast.controller.p4runtime import shim  # first: it says which protobuf the generated modules take
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # else it opens files in all that this process forks from then on
+from datacast.controller.p4runtime import shim  # it says which protobuf the generated modules take
 
 import grpc  # isort: skip
 from p4.config.v1 import p4info_pb2  # isort: skip
