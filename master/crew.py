@@ -62,8 +62,8 @@ class Crew:
         on_event: Callable[[AnyEvent], None],
         wake: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
-        away: Away | None = None,
-        epoch: int = 1,
+        away: Away,
+        epoch: int,
     ) -> None:
         self.group, self.view, self.timeout_s, self.epoch = group, view, timeout_s, epoch
         self.members: dict[str, Member] = {}
@@ -81,7 +81,7 @@ class Crew:
         """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
         self._rewire = self.closed = False
-        self.visits = Visits(self, away or Away())
+        self.visits = Visits(self, away)
 
     # ---- who there is ----
     def join(

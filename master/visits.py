@@ -31,14 +31,14 @@ LIMIT_S = 0.1
 class Away:
     """What the rest of a group says of such members, and hears."""
 
-    may_return: Callable[[Member], bool] = lambda member: True
+    may_return: Callable[[Member], bool]
     """One that is back may go on with the others."""
-    may_wait: Callable[[Member], bool] = lambda member: False
+    may_wait: Callable[[Member], bool]
     """It has been away for long enough to be set aside."""
-    set_aside: Callable[[Member, str], None] = lambda member, why: None
-    on_status: Callable[[Member, StatusAnswer], None] = lambda member, result: None
+    set_aside: Callable[[Member, str], None]
+    on_status: Callable[[Member, StatusAnswer], None]
     """Of one that is back."""
-    returns: Callable[[Member], None] = lambda member: None
+    returns: Callable[[Member], None]
     """Called before it is opened again."""
 
 
