@@ -24,7 +24,7 @@ struct netif_ops {
   void (*close)(struct netif *n);
   /* Its fd is readable: more than frames may be behind that. NULL: nothing to do. */
   void (*ready)(struct netif *n);
-  /* Frames that found the receive ring full since the last call. NULL: not counted. */
+  /* Frames that found the receive ring or the socket full since the last call; of a tunnel, trains of them. NULL: not counted. */
   uint64_t (*missed)(struct netif *n);
   /* Who receives is awake anyway, and wants no wake-ups until further notice. NULL: they cost the sender nothing. */
   void (*awake)(struct netif *n, bool awake);

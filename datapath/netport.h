@@ -21,6 +21,7 @@ struct netport_counters { /* beside the node's own */
   uint64_t errors;        /* frames lost to other errors, such as a link that is down */
   uint64_t no_buffer;     /* arrived, but no buffer was free to keep them in */
   uint64_t calls;         /* of the send function */
+  uint64_t missed;        /* found the receive ring full, as far as that was asked (netif.h) */
 };
 
 struct netport {

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdio.h>
@@ -59,8 +60,9 @@ struct train {
 struct tunnel {
   struct netif base;
   int tx;
-  bool no_gso; /* the way out cannot cut trains */
-  bool narrow; /* said already that the path carries less */
+  bool no_gso;      /* the way out cannot cut trains */
+  bool narrow;      /* said already that the path carries less */
+  uint32_t dropped; /* datagrams that the socket had no room for, until they were asked for last */
   struct tunnel_cfg cfg;
   struct netif *slot;
   struct train train[TRAINS];
@@ -290,7 +292,17 @@ static void close_tunnel(struct netif *n)
   free(t);
 }
 
-static const struct netif_ops tunnel_ops = {.rx = rx, .send = send_frames, .close = close_tunnel};
+static uint64_t missed(struct netif *n)
+{
+  uint32_t is[SK_MEMINFO_VARS] = {0}, before = of(n)->dropped;
+  socklen_t len = sizeof is;
+  if (n->fd < 0 || getsockopt(n->fd, SOL_SOCKET, SO_MEMINFO, is, &len) < 0)
+    return 0;
+  of(n)->dropped = is[SK_MEMINFO_DROPS];
+  return is[SK_MEMINFO_DROPS] - before;
+}
+
+static const struct netif_ops tunnel_ops = {.rx = rx, .send = send_frames, .close = close_tunnel, .missed = missed};
 
 static void large(int fd, int force, int plain)
 {
@@ -417,8 +429,10 @@ static struct netif *open_with(const struct tunnel_cfg *cfg, const int fd[2], st
       t->train[i].car[k].buf.give_back = give_back;
     }
   }
-  if (ok)
+  if (ok) {
+    (void)missed(&t->base); /* strangers', before it knew its neighbour */
     return &t->base;
+  }
   close_tunnel(&t->base);
   return NULL;
 }

@@ -18,7 +18,7 @@ static void add(json_t *o, const char *key, uint64_t n)
 /* Every reason to drop a frame on this host, at the node, the endpoints and the ports. */
 static void add_drops(const struct forward *f, json_t *drop)
 {
-  uint64_t oversized = 0, malformed = 0, full = 0, no_buffer = 0, errors = 0;
+  uint64_t oversized = 0, malformed = 0, full = 0, no_buffer = 0, errors = 0, missed = 0;
   for (uint16_t i = 0; i < f->ports; i++) {
     const struct netport *p = f->port[i];
     oversized += p->extra.oversized + p->nif->rx_truncated;
@@ -26,11 +26,13 @@ static void add_drops(const struct forward *f, json_t *drop)
     full += p->extra.queue_full;
     no_buffer += p->extra.no_buffer;
     errors += p->extra.errors;
+    missed += p->extra.missed;
   }
   for (unsigned i = DC_DROP_NONE + 1; i < DC_DROP_MAX; i++)
     add(drop, dc_drop_name((enum dc_drop)i), f->count.drop[i]);
   add(drop, dc_drop_name(DC_DROP_OVERSIZED), oversized);
   counters_put(drop, "malformed", malformed);
+  counters_put(drop, "rx_missed", missed);
   counters_put(drop, "tx_full", full);
   counters_put(drop, "tx_error", errors);
   counters_put(drop, "no_buffer", no_buffer);
@@ -53,6 +55,7 @@ static json_t *port_status(const struct netport *p, bool has_link)
   counters_put(o, "tx_calls", p->extra.calls);
   counters_put(o, "oversized", p->extra.oversized + p->nif->rx_truncated);
   counters_put(o, "no_buffer", p->extra.no_buffer);
+  counters_put(o, "rx_missed", p->extra.missed);
   return o;
 }
 
@@ -96,12 +99,20 @@ static json_t *process(const struct look *l)
   return o;
 }
 
+static void read_missed(struct netport *p)
+{
+  if (p->nif->ops->missed != NULL)
+    p->extra.missed += p->nif->ops->missed(p->nif);
+}
+
 /* In the shard. */
 static void look_at_node(struct shard *shard, void *arg)
 {
   struct look *l = arg;
   json_t *to = json_object();
   const struct forward *f = &shard->forward;
+  for (uint16_t i = 0; i < f->ports; i++)
+    read_missed(f->port[i]);
   l->rounds += f->loop->rounds;
   l->bytes += f->pool.bytes;
   l->in_use += f->pool.in_use;

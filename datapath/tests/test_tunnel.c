@@ -81,7 +81,7 @@ static void pass(void *arg, struct dc_frame *frame, unsigned n)
   }
 }
 
-static void more_than_a_queue_holds_goes_on_whole(void)
+static void more_than_a_queue_holds_goes_on_whole_and_what_is_missed_is_counted(void)
 {
   static const uint8_t neighbour[6];
   char here[16], there[16]; /* of this run alone */
@@ -104,6 +104,10 @@ static void more_than_a_queue_holds_goes_on_whole(void)
   }
   CHECK(came == FRAMES && out == FRAMES && port.extra.queue_full == 0);
   CHECK(wrong == 0);
+  CHECK(b->ops->missed(b) == 0);
+  for (unsigned i = 0; i < 300; i++) /* 18 MB, which nobody takes */
+    send_train(a, 0, TRAIN);
+  CHECK(b->ops->missed(b) > 0 && b->ops->missed(b) == 0);
   netport_close(&port);
   CHECK(pool.in_use == 0);
   bufpool_close(&pool);
@@ -115,7 +119,7 @@ static void more_than_a_queue_holds_goes_on_whole(void)
 int main(void)
 {
   log_open("test", LOG_ERROR);
-  more_than_a_queue_holds_goes_on_whole();
+  more_than_a_queue_holds_goes_on_whole_and_what_is_missed_is_counted();
   puts("tunnels: ok");
   return 0;
 }

@@ -47,6 +47,27 @@ def test_frames_of_a_vlan_are_not_the_cables(pair: Net) -> None:
     assert link(pair, "a")["hellos_refused"] == 2
 
 
+def test_frames_that_find_the_receive_ring_full_are_counted(pair: Net) -> None:
+    until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
+    assert link(pair, "a")["rx_missed"] == 0
+    frame = b"\xff" * 6 + b"\2\0\0\0\0\1" + constants.ETHERTYPE_DATACAST.to_bytes(2, "big") + bytes(60)
+
+    def flood() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+            sock.bind(("p0", 0))
+            for _ in range(1000):  # 2 MiB hold 230 of 9,000 bytes
+                sock.send(frame)
+
+    process = pair.agents["a"].process
+    process.send_signal(signal.SIGSTOP)
+    try:
+        inside(pair.namespace("b"), flood)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    counters = link(pair, "a")
+    assert 500 < counters["rx_missed"] < 1000
+
+
 def test_a_device_between_that_carries_less_is_found(make_net: Callable[[Path], Net]) -> None:
     net = make_net(PLAIN)
     for host in "abx":
