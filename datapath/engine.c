@@ -138,7 +138,8 @@ static void settle(struct engine *e, struct port *p)
     e->link_changed(e->link_arg, p);
 }
 
-void engine_hello_soon(struct engine *e)
+/* Look at all links in the next engine_hello, and wake up for it. */
+static void hello_soon(struct engine *e)
 {
   e->hello_at = 0;
   loop_timer(e->loop, &e->hello, e->loop->now);
@@ -148,7 +149,7 @@ void engine_leave(struct engine *e, dc_time away)
 {
   for (unsigned i = 0; i < e->ports; i++)
     linkstate_leave(&e->port[i]->link, e->loop->now, away);
-  engine_hello_soon(e);
+  hello_soon(e);
 }
 
 void engine_set_carrier(struct engine *e, struct port *p, bool carrier)
@@ -158,7 +159,7 @@ void engine_set_carrier(struct engine *e, struct port *p, bool carrier)
   if (carrier && p->ops->carrier != NULL)
     p->ops->carrier(p);
   linkstate_carrier(&p->link, e->loop->now, carrier);
-  engine_hello_soon(e);
+  hello_soon(e);
   settle(e, p);
 }
 
@@ -243,7 +244,7 @@ void engine_attach(struct engine *e, struct engine_node *n, struct port *p, bool
     e->port[e->ports++] = p;
   if (n->core != NULL)
     dc_node_set_port(n->core, p->number, p->mac, p->neighbour);
-  engine_hello_soon(e);
+  hello_soon(e);
 }
 
 bool engine_watch_carrier(struct engine *e, struct fault *why)

@@ -70,8 +70,6 @@ bool engine_watch_carrier(struct engine *e, struct fault *why) __attribute__((no
 /* Of an interface, as carrier_fn. */
 void engine_carrier(void *engine, int ifindex, bool carrier, bool gone);
 void engine_set_carrier(struct engine *e, struct port *p, bool carrier) __attribute__((nonnull));
-/* Look at all links in the next engine_hello, and wake up for it. */
-void engine_hello_soon(struct engine *e) __attribute__((nonnull));
 /* This process is about to stop and to start again within `away`: the neighbours are told, in hellos from the next
  * engine_hello on, and do not take it for a failure. */
 void engine_leave(struct engine *e, dc_time away) __attribute__((nonnull));

@@ -22,7 +22,7 @@ static struct endpoint **bucket_of(const struct forward *f, uint32_t tree)
   return (struct endpoint **)(uintptr_t)&f->bucket[h % ENDPOINT_BUCKETS];
 }
 
-struct endpoint *forward_find(const struct forward *f, uint32_t tree)
+static struct endpoint *find(const struct forward *f, uint32_t tree)
 {
   struct endpoint *e = *bucket_of(f, tree);
   while (e != NULL && e->tree != tree)
@@ -38,7 +38,7 @@ static void wake(struct timer *t, dc_time now)
 
 bool forward_add(struct forward *f, struct endpoint *e, uint32_t tree, const struct endpoint_ops *ops)
 {
-  if (forward_find(f, tree) != NULL)
+  if (find(f, tree) != NULL)
     return false;
   struct endpoint **b = bucket_of(f, tree);
   *e = (struct endpoint){
@@ -114,7 +114,7 @@ static void to_endpoint(void *arg, const struct dc_tx *tx, dc_time now)
     f->count.drop[why]++;
     return;
   }
-  struct endpoint *e = forward_find(f, h.tree);
+  struct endpoint *e = find(f, h.tree);
   if (e == NULL || (h.type == DC_TYPE_DATA ? (void *)e->ops->data : (void *)e->ops->interest) == NULL) {
     f->count.drop[DC_DROP_UNKNOWN_TREE]++;
     return;
@@ -166,7 +166,7 @@ static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t 
   struct dc_header h;
   if (!is_local(p, len) || dc_header_parse(p + LOCAL_HEADER, len - LOCAL_HEADER, &h) != DC_DROP_NONE)
     return false;
-  const struct endpoint *e = forward_find(f, h.tree);
+  const struct endpoint *e = find(f, h.tree);
   return e != NULL && (h.type == DC_TYPE_INTEREST ? (void *)e->ops->interest : (void *)e->ops->data) != NULL;
 }
 

@@ -93,7 +93,6 @@ void forward_remove(struct endpoint *e) __attribute__((nonnull));
 void forward_mark(struct endpoint *e) __attribute__((nonnull));
 /* Come back to this endpoint at `at`. */
 void forward_wake(struct endpoint *e, dc_time at) __attribute__((nonnull));
-struct endpoint *forward_find(const struct forward *f, uint32_t tree) __attribute__((nonnull));
 
 /* A data packet of an endpoint: buf holds `h->length` payload bytes at data + off (takes over the reference). Where `ret`
  * stays on this host, the header is written in front of them, so they have DC_PREFIX_MAX bytes before them that are

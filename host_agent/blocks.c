@@ -253,7 +253,8 @@ static bool all_there(const struct group *g, uint32_t block)
   return g->receiver->there[block] == block_bytes(g, block);
 }
 
-void blocks_look_at(struct group *g, uint32_t block)
+/* A run of the block is in the file, or its digest came. */
+static void look_at(struct group *g, uint32_t block)
 {
   struct receiver *r = g->receiver;
   if (r->state[block] != BLOCK_OPEN || !r->known[block] || !all_there(g, block))
@@ -287,7 +288,7 @@ void blocks_wrote(struct group *g, const struct job *j)
   r->there[block] += j->len;
   if (r->state[block] == BLOCK_OPEN && dc_pieces_block_whole(r->pieces, block) && !all_there(g, block))
     receiver_complete(g, block);
-  blocks_look_at(g, block);
+  look_at(g, block);
 }
 
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
@@ -319,7 +320,7 @@ bool receiver_digest(struct group *g, uint32_t block, const uint8_t digest[32], 
   memcpy(r->digest[block], digest, 32);
   r->known[block] = 1;
   if (g->state == GROUP_RUNNING)
-    blocks_look_at(g, block);
+    look_at(g, block);
   return true;
 }
 

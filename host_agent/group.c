@@ -31,7 +31,8 @@ struct group *group_find(const struct groups *all, const char *id)
   return g;
 }
 
-uint32_t group_payload_max(const struct host *h)
+/* Largest payload of one packet on this host. */
+static uint32_t payload_max(const struct host *h)
 {
   uint32_t buffer = h->shards->one[0].forward.pool.size[BUF_SIZES - 1] - DC_PREFIX_MAX;
   return buffer < DC_PAYLOAD_MAX ? buffer : DC_PAYLOAD_MAX;
@@ -226,7 +227,7 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
     return fault_set(why, "bad_request", "stamp must have 1 to %d letters, digits or ._-", STAMP_MAX_LEN);
   snprintf(o->stamp, sizeof o->stamp, "%s", stamp == NULL ? "" : json_string_value(stamp));
   o->n = params_trees(whole, o->trees, why);
-  return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, group_payload_max(all->host), &o->layout, why);
+  return o->n >= 0 && parse_roots(part, o, why) && params_layout(whole, payload_max(all->host), &o->layout, why);
 }
 
 static struct group *create(struct groups *all, const char *id, const struct opening *o, const json_t *part,

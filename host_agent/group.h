@@ -89,7 +89,4 @@ void group_event(struct group *g, const char *event, json_t *fields) __attribute
 void group_fail(struct group *g, const struct fault *why) __attribute__((nonnull));
 void group_first(struct group *g, uint64_t t_ns) __attribute__((nonnull)); /* data packet of a tree, told once */
 
-/* Largest payload of one packet on this host. */
-uint32_t group_payload_max(const struct host *h) __attribute__((nonnull));
-
 #endif

@@ -25,7 +25,8 @@ bool get_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, u
   return true;
 }
 
-bool need_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, uint64_t *to, struct fault *why)
+/* The same, required. */
+static bool need_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, uint64_t *to, struct fault *why)
 {
   if (json_object_get(o, key) == NULL)
     return fault_set(why, "bad_request", "%s is missing", key);

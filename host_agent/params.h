@@ -23,9 +23,6 @@ struct tree_params {
 /* An integer member in [min, max]; `otherwise` when absent. False with *why when it is something else. */
 bool get_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, uint64_t otherwise, uint64_t *to,
                  struct fault *why) __attribute__((nonnull));
-/* The same, required. */
-bool need_integer(const json_t *o, const char *key, uint64_t min, uint64_t max, uint64_t *to, struct fault *why)
-    __attribute__((nonnull));
 /* A string member of at most max bytes; NULL with *why when it is absent or something else. */
 const char *need_string(const json_t *o, const char *key, size_t max, struct fault *why) __attribute__((nonnull));
 

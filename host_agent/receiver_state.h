@@ -58,8 +58,6 @@ void blocks_resume(struct group *g) __attribute__((nonnull));
 void blocks_whole(struct group *g) __attribute__((nonnull));
 /* Blocks that are not wanted are passed like those that are held: nothing asks for them, on any tree. */
 void blocks_skip(struct group *g) __attribute__((nonnull));
-/* A run of the block is in the file, or its digest came. */
-void blocks_look_at(struct group *g, uint32_t block) __attribute__((nonnull));
 /* The whole block was written by who fetched it; this is its digest. False with *why when another one is known. */
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
     __attribute__((nonnull));

@@ -44,7 +44,8 @@ static bool marked_now(int fd, const char *mark, char value[MARK_LEN + 64])
   return true;
 }
 
-void file_mark(int fd, const char *mark)
+/* Say so, of the file as it is now. */
+static void file_mark(int fd, const char *mark)
 {
   char value[MARK_LEN + 64];
   if (marked_now(fd, mark, value))

@@ -27,8 +27,7 @@ struct file {
 };
 
 struct file *file_new(int fd); /* takes over fd, also when it returns NULL */
-/* Say in an attribute of the file that it is what `mark` names, as it is now; is it, and as it was then? */
-void file_mark(int fd, const char *mark) __attribute__((nonnull));
+/* Does an attribute of the file say that it is what `mark` names, as it was then? */
 bool file_marked(int fd, const char *mark) __attribute__((nonnull));
 struct file *file_ref(struct file *f) __attribute__((nonnull));
 void file_unref(struct file *f);
