@@ -69,6 +69,7 @@ def shares(request):
     return request.param, {m: best / o.seconds for m, o in found.items()}, found
 
 
+@pytest.mark.slow
 def test_ours_is_near_the_best_in_every_scenario_and_the_papers_order_holds(shares):
     name, share, _ = shares
     assert 0.80 < share["ours"] <= 1.0
@@ -80,11 +81,13 @@ def test_ours_is_near_the_best_in_every_scenario_and_the_papers_order_holds(shar
         assert share["balanced"] > 0.95
 
 
+@pytest.mark.slow
 def test_sites_that_ask_the_first_one_only_have_half_of_what_is_possible_at_most(shares):
     _, share, _ = shares
     assert 0.1 < share["orders"] < 0.55 < share["ours"]
 
 
+@pytest.mark.slow
 def test_each_byte_crosses_the_wan_into_a_cluster_once_but_with_bittorrent(shares):
     _, _, found = shares
     for method in ("mob", "robber", "ours", "orders"):
