@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import replace
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
-from datacast.controller.api import DEFAULT_URL, ControllerClient
-from datacast.controller.api.records import GroupRecord
+from datacast.controller.api import DEFAULT_URL
 from datacast.core.quantities import parse_rate, parse_size
-from datacast.fabric_manager.api import Delivery, GroupOptions, GroupSpec, PlannerName
+from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName
 
 from .arguments import parse_labels, with_receivers
 from .connection import Controller, Json, TokenFile, connect
@@ -22,8 +21,6 @@ from .output import json_text
 from .planner import Planner
 from .shards import Holds, Scatter, Shard, Unfinished, with_holds, with_shards
 from .showing import show_group
-
-ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def register(app: typer.Typer) -> None:
@@ -135,40 +132,51 @@ def send(
         size=None if size is None else parse_size(size),
         sha256=spec.sha256 if sha256 is None else sha256.lower(),
     )
-    with connect(controller, token_file) as client:
-        group, told = _create(client, spec)
-        if told:
-            cancel_and_wait(client, group.id)
-            raise typer.Exit(128 + told)
-        if not watch:
-            print(json_text(group) if as_json else group.id)
-            return
-        before = signal.signal(signal.SIGTERM, _end)
+    with connect(controller, token_file) as client, _Ending() as ending:
+        group = client.create_group(spec)
+        if watch:
+            # What `follow` needs. Python ends by SIGINT, whatever is caught, where a KeyboardInterrupt has met an exec
+            # of a text, such as each dataclass that is loaded.
+            import rich.progress  # noqa: F401
         try:
+            ending.wait_no_more()
+            if not watch:
+                print(json_text(group) if as_json else group.id)
+                return
             group = follow(client, group, quiet=as_json)
-        except KeyboardInterrupt as why:
+        except KeyboardInterrupt:
             group = cancel_and_wait(client, group.id)
             if as_json:
                 print(json_text(group))
-            raise typer.Exit(128 + (why.args or ENDING)[0]) from None
-        finally:
-            signal.signal(signal.SIGTERM, before)
+            raise typer.Exit(128 + ending.told) from None
     print(json_text(group)) if as_json else show_group(group)
     raise typer.Exit(0 if group.state == "done" else 1)
 
 
-def _end(number: int, _: object) -> None:
-    """SIGTERM as Ctrl-C: whoever ends the command, `timeout` or a job's end, wants no transfer that goes on."""
-    raise KeyboardInterrupt(number)
+class _Ending:
+    """SIGTERM as Ctrl-C: whoever ends the command, `timeout` or a job's end, wants no transfer that goes on. What comes
+    while the group is made waits: a group that nobody knows of must not come about."""
 
+    def __init__(self) -> None:
+        self.told = 0
+        self._waits = True
+        self._before: list[Any] = []
 
-def _create(client: ControllerClient, spec: GroupSpec) -> tuple[GroupRecord, int]:
-    """The new group, and the signal that said meanwhile to end, or 0: a group that nobody knows of must not come
-    about."""
-    told: list[int] = []
-    before = [signal.signal(number, lambda number, _: told.append(number)) for number in ENDING]
-    try:
-        return client.create_group(spec), told[0] if told else 0
-    finally:
-        for number, handler in zip(ENDING, before, strict=True):
+    def __enter__(self) -> _Ending:
+        self._before = [signal.signal(number, self._on) for number in (signal.SIGINT, signal.SIGTERM)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), self._before, strict=True):
             signal.signal(number, handler)
+
+    def _on(self, number: int, _: object) -> None:
+        self.told = number
+        if not self._waits:
+            raise KeyboardInterrupt
+
+    def wait_no_more(self) -> None:
+        """Raises KeyboardInterrupt, also for what has come."""
+        self._waits = False
+        if self.told:
+            raise KeyboardInterrupt
