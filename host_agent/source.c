@@ -181,10 +181,9 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   t->params = *p;
   t->file = s->file;
   t->reads_ahead = g->local != NULL;
-  struct order o = {
-      .tree = t,
-      .memory = memory,
-      .cfg = {.cc = p->cc, .params = p->rate, .burst_packets = p->burst, .batch = p->batch, .patience = p->patience}};
+  struct order o = {.tree = t,
+                    .memory = memory,
+                    .cfg = {.cc = p->cc, .params = p->rate, .burst_packets = p->burst, .patience = p->patience}};
   if (o.cfg.params.packet_bytes == 0) /* Ethernet, two labels, header: the shortest way over a switch to a host */
     o.cfg.params.packet_bytes = DC_ETHER_LEN + 2 * DC_LABEL_LEN + DC_HEADER_LEN + g->layout.piece;
   shard_call(t->shard, added, &o);

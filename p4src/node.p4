@@ -99,7 +99,7 @@ control NodeEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     apply {
         copied.apply(meta, standard_metadata);
         if (standard_metadata.instance_type == COPY_BY_CLONE) {
-            rest.apply(hdr);
+            rest.apply(hdr, meta);
         } else if (meta.out_port != NOWHERE) {
             if (meta.node.sends == 1) {
                 send.apply(hdr, meta, standard_metadata);

@@ -243,7 +243,7 @@ static void send_interest_on(struct work *w, struct dc_tree *tree, const struct 
   on.length = a->rest_len;
   if ((on.flags & DC_FLAG_LAST) != 0 && dc_children_asking(tree->children))
     on.flags &= (uint8_t)~DC_FLAG_LAST;
-  on.lag = dc_tree_lag(tree, w->now, seq + more);
+  on.lag = dc_tree_lag(tree, w->now, dc_child_at(tree->children, a->child), seq, seq + more);
   uint64_t room = dc_node_room(w->node, tree);
   if (on.cache != 0 && room < dc_cache_bytes(on.cache)) /* a source that believed in more would brake too late */
     on.cache = dc_cache_code(room);

@@ -201,29 +201,41 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
     tree->response -= (tree->response - took) / 8;
 }
 
-/* The slowest child, and the furthest number that all below it have asked for. */
+static bool counts(const struct dc_child *c, dc_time now)
+{
+  dc_time patience = (dc_time)c->gap * LAG_GAPS * DC_US;
+  return !c->done && (c->gap != 0 || c->begins) && now - c->heard <= (patience < LAG_STILL ? LAG_STILL : patience);
+}
+
+/* The furthest number that all below it have asked for, as it told. */
+static uint32_t asked(const struct dc_child *c)
+{
+  uint32_t behind = dc_lag_packets(c->lag);
+  return c->seq > behind ? c->seq - behind : 0;
+}
+
 static void find_slowest(struct dc_tree *tree, dc_time now)
 {
   tree->slowest_seq = UINT32_MAX;
   for (uint32_t i = 0; i < tree->children->n; i++) {
     const struct dc_child *c = dc_child_at(tree->children, i);
-    dc_time patience = (dc_time)c->gap * LAG_GAPS * DC_US;
-    if (c->done || (c->gap == 0 && !c->begins) || now - c->heard > (patience < LAG_STILL ? LAG_STILL : patience))
-      continue;
-    uint32_t behind = dc_lag_packets(c->lag), at = c->seq > behind ? c->seq - behind : 0;
-    if (at < tree->slowest_seq) {
+    if (counts(c, now) && asked(c) < tree->slowest_seq) {
       tree->children->slowest = (uint8_t)i;
-      tree->slowest_seq = at;
+      tree->slowest_seq = asked(c);
     }
   }
 }
 
-uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, uint32_t seq)
+uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, const struct dc_child *by, uint32_t first, uint32_t last)
 {
   if (tree->children->slowest_due == 0) {
     find_slowest(tree, now);
     tree->children->slowest_due = (uint8_t)(tree->children->n / LAG_CHILDREN + 1);
   }
   tree->children->slowest_due--;
-  return seq > tree->slowest_seq ? dc_lag_code(seq - tree->slowest_seq) : 0;
+  if (last - first >= DC_BATCH_MAX)
+    first = last; /* no batch: a start, or credits that grow */
+  uint32_t own = counts(by, now) && last > asked(by) ? last - asked(by) : 0;
+  uint32_t others = first > tree->slowest_seq ? first - tree->slowest_seq : 0;
+  return dc_lag_code(own > others ? own : others);
 }

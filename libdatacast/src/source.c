@@ -150,7 +150,6 @@ static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
     uint32_t seq = f->w[f->head].seq, below = f->n > 0 && seq < low ? given(s, seq, low) : 0;
     e->lag += below < f->n ? f->n - below : 0;
   }
-  e->lag -= s->children.more < e->lag ? s->children.more : e->lag;
 }
 
 /* A rule is told where among the others a number stands, not its value. */
@@ -243,8 +242,9 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
     return;
   }
   source_child_heard(&s->children.child[child], now, h, depth(s, h));
-  source_children_batch(&s->children, h, s->cfg.batch);
-  for (uint32_t i = 0; i < count; i++) /* as good as an interest for each of them */
+  if (h->seq + count > s->end)
+    s->children.first = h->seq + (count > DC_BATCH_MAX ? count - 1 : 0); /* more is no batch, but a start */
+  for (uint32_t i = 0; i < count; i++)                                   /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
 }
 

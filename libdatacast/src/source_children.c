@@ -2,9 +2,6 @@
 
 #include "far.h"
 
-/* What is asked for at once is believed to be so for so many interests. */
-enum { BATCHES = 64 };
-
 /* A child that nothing was heard of for so long, and that waits for nothing, is not the slowest: it is done. */
 #define STILL (150 * DC_MS)
 
@@ -48,22 +45,9 @@ uint32_t source_children_low(const struct source_children *children, dc_time now
     const struct source_child *c = &children->child[i];
     if (!c->known || c->low == UINT32_MAX || (c->pending == 0 && now - c->heard > STILL))
       continue;
-    low = c->low < low ? c->low : low;
+    uint32_t to = c->end <= children->first ? children->first + 1 : c->end, at = c->low + (end > to ? end - to : 0);
+    low = at < low ? at : low;
     *depth = c->depth < *depth ? c->depth : *depth;
   }
   return low;
-}
-
-/* It falls by one at a time, or what the slowest has asked for would seem to be less than before. */
-void source_children_batch(struct source_children *c, const struct dc_header *h, uint32_t batch)
-{
-  if ((h->flags & DC_FLAG_RETX) != 0)
-    return;
-  if (h->more >= c->more && h->more < batch) {
-    c->more = h->more;
-    c->since = 0;
-  } else if (++c->since >= BATCHES) {
-    c->more -= c->more > 0;
-    c->since = 0;
-  }
 }

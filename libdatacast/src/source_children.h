@@ -1,4 +1,4 @@
-/* Who asks at a source: its tree's distinct return segments, how far each has asked, and how many numbers at once. */
+/* Who asks at a source: its tree's distinct return segments, and how far each has asked. */
 #ifndef DATACAST_SOURCE_CHILDREN_H
 #define DATACAST_SOURCE_CHILDREN_H
 
@@ -24,7 +24,7 @@ struct source_child {
 struct source_children {
   unsigned n;
   uint64_t uses;
-  uint32_t more, since; /* numbers beside the first that are asked for at once now; interests since then */
+  uint32_t first; /* number of the batch that was asked for last */
   struct source_child child[DC_SOURCE_CHILDREN_MAX];
 };
 
@@ -33,12 +33,9 @@ int source_children_of(struct source_children *c, const struct dc_segment *ret) 
 /* An interest of this child came, over caches that hold `depth` packets. */
 void source_child_heard(struct source_child *child, dc_time now, const struct dc_header *h, uint32_t depth)
     __attribute__((nonnull));
-/* One past the last number that all of them have asked for, `end` at most. *depth falls to the least of their caches. */
+/* One past the last number that all of them have asked for, `end` at most. That others have a batch still to ask for is no
+ * distance (dc_tree_lag). *depth falls to the least of their caches. */
 uint32_t source_children_low(const struct source_children *c, dc_time now, uint32_t end, uint32_t *depth)
-    __attribute__((nonnull));
-/* Who asks for several numbers at once (`batch` at most) is ahead of those in step by as many, and they of it in turn:
- * `more` of them are no distance. */
-void source_children_batch(struct source_children *c, const struct dc_header *h, uint32_t batch)
     __attribute__((nonnull));
 
 #endif

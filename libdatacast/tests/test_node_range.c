@@ -142,6 +142,40 @@ static void more_than_a_range_may_be_is_refused_whole(void)
   bench_close(&b);
 }
 
+/* Two children take turns; who asks first has a batch that the other has still to ask for. Else each level of a tree would
+ * add one to what its slowest is behind. */
+static void a_batch_that_others_have_still_to_ask_for_is_no_distance(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.waiting_slots = 256;
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < 80; seq += 8, b.now += 10 * DC_US) {
+    assert(child_asks_for(&b, 1, seq, 7, 0) == 1);
+    expect_interest(&b, 0, seq, 7, 0);
+    assert(seen.h.lag == (seq == 0 ? 0 : 1));
+    assert(child_asks_for(&b, 2, seq, 7, 0) == 0);
+  }
+  child_asks_for(&b, 1, 80, 7, 0);
+  struct asking told = from_child(1, 1, 88);
+  told.more = 7;
+  told.lag = dc_lag_code(12); /* who tells of a slower one below is believed to the number */
+  ask(&b, 1, &told);
+  expect_interest(&b, 0, 88, 7, 0);
+  assert(seen.h.lag == 12);
+  told.lag = 0;
+  for (told.seq = 96; told.seq < 120; told.seq += 8, b.now += 10 * DC_US)
+    ask(&b, 1, &told); /* the other stands still, and all but a batch counts */
+  expect_interest(&b, 0, 112, 7, 0);
+  assert(seen.h.lag == dc_lag_code(112 - 79));
+  told.seq = 120;
+  told.more = 8; /* none: credits that have grown */
+  ask(&b, 1, &told);
+  expect_interest(&b, 0, 120, 8, 0);
+  assert(seen.h.lag == dc_lag_code(128 - 79));
+  bench_close(&b);
+}
+
 int main(void)
 {
   what_nobody_has_goes_on_as_one_interest();
@@ -150,6 +184,7 @@ int main(void)
   retx_and_nocache_mean_each_number_too();
   a_number_without_a_place_does_not_hold_up_the_others();
   more_than_a_range_may_be_is_refused_whole();
+  a_batch_that_others_have_still_to_ask_for_is_no_distance();
   puts("node, range: ok");
   return 0;
 }

@@ -70,7 +70,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
             if (hdr.datacast.more != 0) {
                 CLONE_FOR_THE_REST;
             }
-            measure_lag.apply(hdr.datacast.lag, seq + (bit<32>)hdr.datacast.more, hdr.datacast.flags, fresh, meta, lag);
+            measure_lag.apply(hdr.datacast, fresh, meta, lag);
             capacity.apply(hdr.datacast.cache, meta, bytes);
             in_store.apply(seq, bytes, nocache, meta, stored, hit);
             if (hit == 1) {

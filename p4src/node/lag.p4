@@ -12,8 +12,9 @@ const bit<48> LAG_HEARD = 150000;
 // Packets as a code: a power of two and its 32nd parts, less 32, rounded down.
 #define LAG_CODE(E) else if (v[E + 5:E + 5] == 1) { lag = 3w##E ++ v[E + 4:E]; }
 
-// told: what the interest brought; last: the highest number it asks for; fresh: the tree has its place only now.
-control Lag(in bit<8> told, in bit<32> last, in bit<8> flags, in bit<1> fresh, in metadata_t meta, out bit<8> lag) {
+// How far the slowest is behind as h.seq is asked for; fresh: the tree has its place only now. That others have a batch still to ask
+// for is no distance (dc_tree_lag).
+control Lag(in datacast_t h, in bit<1> fresh, in metadata_t meta, out bit<8> lag) {
     apply {
         bit<8> child;
         bit<32> slowest;
@@ -21,17 +22,21 @@ control Lag(in bit<8> told, in bit<32> last, in bit<8> flags, in bit<1> fresh, i
         READ(lag_child, meta.node.tree, child);
         READ(lag_seq, meta.node.tree, slowest);
         READ(lag_heard, meta.node.tree, heard);
-        bit<32> behind = ((26w0 ++ 1w1 ++ told[4:0]) << told[7:5]) - 32;
+        bit<32> last = h.seq + (bit<32>)h.more;
+        bit<32> behind = ((26w0 ++ 1w1 ++ h.lag[4:0]) << h.lag[7:5]) - 32;
         bit<32> own = last > behind ? last - behind : 0;
         if (fresh == 1 || meta.now - heard > LAG_HEARD || child == meta.node.child || own <= slowest) {
-            if ((flags & (FLAG_RETX | FLAG_NOCACHE)) == 0 || fresh == 1) {
+            if ((h.flags & (FLAG_RETX | FLAG_NOCACHE)) == 0 || fresh == 1) {
                 slowest = own;
                 WRITE(lag_child, meta.node.tree, meta.node.child);
                 WRITE(lag_seq, meta.node.tree, slowest);
-                WRITE(lag_heard, meta.node.tree, (flags & FLAG_LAST) != 0 ? 48w0 : meta.now);
+                WRITE(lag_heard, meta.node.tree, (h.flags & FLAG_LAST) != 0 ? 48w0 : meta.now);
             }
         }
-        bit<32> v = last > slowest ? last - slowest : 0;
+        bit<32> first = h.seq - (meta.past + h.more < BATCH_MAX ? (bit<32>)meta.past : 0);
+        bit<32> told = behind > (bit<32>)h.more ? behind - (bit<32>)h.more : 0;
+        bit<32> v = first > slowest ? first - slowest : 0;
+        v = told > v ? told : v;
         v = v > 8032 ? 8064 : v + 32;
         if (v[12:12] == 1) { lag = 3w7 ++ v[11:7]; }
         LAG_CODE(6) LAG_CODE(5) LAG_CODE(4) LAG_CODE(3) LAG_CODE(2) LAG_CODE(1)

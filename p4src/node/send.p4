@@ -53,8 +53,9 @@ control Loop(in headers_t hdr) {
 }
 
 // What is left of a range after its first number goes around as an interest of its own.
-control Rest(inout headers_t hdr) {
+control Rest(inout headers_t hdr, inout metadata_t meta) {
     apply {
+        meta.past = meta.past + 1;
         hdr.datacast.seq = hdr.datacast.seq + 1;
         hdr.datacast.more = hdr.datacast.more - 1;
         RECIRCULATE;

@@ -50,6 +50,7 @@ struct metadata_t {
     @field_list(1) bit<48> now;   // microseconds
     @field_list(1) bit<1>  inner; // the node itself sends it
 #ifdef DATACAST_NODE
+    @field_list(1) bit<8>  past;  // numbers of the interest's range that went before this one
     node_t node;
 #endif
 }

@@ -43,6 +43,9 @@ control Arrived(inout metadata_t meta, in standard_metadata_t standard_metadata)
             meta.in_port = standard_metadata.ingress_port;
             meta.now = standard_metadata.ingress_global_timestamp;
             meta.inner = 0;
+#ifdef DATACAST_NODE
+            meta.past = 0;
+#endif
         }
         meta.malformed = standard_metadata.parser_error == error.NoError ? 1w0 : 1w1;
         meta.bytes = standard_metadata.packet_length;

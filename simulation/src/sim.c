@@ -164,8 +164,7 @@ int sim_tree(sim *s, int group, uint32_t id, const struct sim_tree_cfg *cfg)
                                             .interval = cfg->interval,
                                             .packet_bytes = cfg->packet_bytes,
                                             .credits = cfg->credits},
-                                 .burst_packets = cfg->burst,
-                                 .batch = cfg->batch};
+                                 .burst_packets = cfg->burst};
   t->source = dc_source_init(memory_take(&s->memory, dc_source_size()), s->now, &source);
   for (int i = 0; i < g->n; i++) {
     struct member *m = &s->members[g->members[i]];

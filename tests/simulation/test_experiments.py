@@ -198,6 +198,12 @@ def test_a_delivery_over_many_trees_is_near_its_ideal():
     assert row["finish_over_ideal_with_interests"] <= 1.01 and row["finish_over_ideal"] <= 1.006
 
 
+def test_a_chain_of_receivers_is_as_quick_as_its_links():
+    """Each of them asks a moment before the next, at every node: the source is told of nobody behind for that."""
+    row = run("figure14", topology="torus:16,1", receivers=15, size=10_000_000).rows[0]
+    assert row["depth"] == 15 and row["finish_over_ideal"] <= 1.08 and row["duplicate_ratio"] == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [

@@ -13,7 +13,6 @@ struct dc_source_cfg {
   const struct dc_cc_ops *cc;
   struct dc_cc_params params;
   uint32_t burst_packets; /* depth of the bucket, in full packets (at least 1) */
-  uint32_t batch;         /* new numbers that receivers ask for at once, at most; 0 is 1 */
   dc_time patience;       /* so long it goes on at its rate where a receiver has become slow suddenly; 0: not at all */
 };
 

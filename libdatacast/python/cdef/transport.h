@@ -54,7 +54,7 @@ const char *dc_cc_name(unsigned i);
 struct dc_source_cfg {
   const struct dc_cc_ops *cc;
   struct dc_cc_params params;
-  uint32_t burst_packets, batch;
+  uint32_t burst_packets;
   uint64_t patience;
   ...;
 };

@@ -255,7 +255,7 @@ void World::TreeLine(Words &w)
   if (m_changes.credits)
     r.credits = static_cast<uint32_t>(*m_changes.credits);
   s.params.credits = r.credits;
-  s.batch = r.batch = w.Small("batch", DC_BATCH_MAX);
+  r.batch = w.Small("batch", DC_BATCH_MAX);
   r.rto_min = w.Number("least RTO");
   r.rto_max = w.Number("highest RTO");
   r.rto_init = w.Number("initial RTO");
