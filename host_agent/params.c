@@ -72,7 +72,7 @@ static bool tree(const json_t *o, struct tree_params *t, struct fault *why)
       !get_integer(o, "delta_bps", 0, BPS_MAX, max / 20, &delta, why) ||
       !get_integer(o, "interval_us", 10, 60000000, 1000, &interval, why) ||
       !get_integer(o, "burst", 1, 4096, 2, &burst, why) ||
-      !get_integer(o, "credits", 1, DC_CREDITS_MAX, 16, &credits, why) ||
+      !get_integer(o, "credits", 1, DC_PLAN_CREDITS_MAX, 16, &credits, why) ||
       !get_integer(o, "batch", 1, DC_BATCH_MAX, 1, &batch, why) ||
       !get_integer(o, "rto_min_ms", 1, 60000, 10, &rto, why) ||
       !get_integer(o, "cache_bytes", 0, UINT64_C(1) << 32, 0, &cache, why) ||

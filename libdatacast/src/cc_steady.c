@@ -20,6 +20,7 @@ enum {
   STALE = 8,    /* levels of a tree, each of which tells of the packet before */
   SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
   CREDITS = 16, /* w, where it is not known */
+  BEYOND = 64,  /* credits beyond the path that are room, and an eighth of a longer one (seed 1665) */
   CREEP = 16    /* a front that waits goes on at such a part of R */
 };
 
@@ -149,7 +150,9 @@ static bool keeps_up(struct state *s, uint32_t moved)
 static uint64_t room_of(const struct state *s)
 {
   uint64_t n = path(s), w = steps_out(&s->credits, s->low);
-  return s->depth + (w > n ? w - n : 0);
+  uint64_t beyond = w > n ? w - n : 0, most = n / 8 > BEYOND ? n / 8 : BEYOND;
+  most = most > s->p.credits ? most : s->p.credits;
+  return s->depth + (beyond < most ? beyond : most);
 }
 
 static uint64_t target_of(const struct state *s)
@@ -308,7 +311,7 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   if (!cubic_new(&s->losses, seq, s->sent))
     return;
-  if (lag_of(s) >= ALONE && excess(s) > (int64_t)target_of(s))
+  if (lag_of(s) >= ALONE && (lag_of(s) > target_of(s) || excess(s) > (int64_t)target_of(s)))
     return; /* its own queue, not that of all */
   uint64_t r = clamped(s, s->mode == MEASURE ? s->before : s->base), half = divided(s) ? s->limit / 2 : 0;
   if (s->limit != 0 && s->limit < r)

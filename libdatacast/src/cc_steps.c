@@ -2,6 +2,9 @@
 
 #include "datacast/wire.h"
 
+/* Packets of a path that are told at once, as interests for 64 each: 24. */
+enum { AT_ONCE = 1536 };
+
 void steps_init(struct steps *s, uint32_t plan)
 {
   *s = (struct steps){.plan = plan};
@@ -41,16 +44,26 @@ static bool taken(const struct steps *s, unsigned i, uint32_t low)
   return steps_had(s, low) >= s->step[i].seq + (w < before ? 4 * (before - w) : 0);
 }
 
-/* One that gives up credits is on its way alone. */
+/* One that gives up credits is on its way alone, and so is one that takes many. */
 static bool may_step(const struct steps *s, uint32_t w, uint32_t low)
 {
   const uint32_t last = s->step[STEPS - 1].w;
-  return taken(s, STEPS - 1, low) || (w > last && last >= s->step[STEPS - 2].w && taken(s, 1, low));
+  return taken(s, STEPS - 1, low) ||
+         (w > last && w - s->plan <= AT_ONCE && last >= s->step[STEPS - 2].w && taken(s, 1, low));
+}
+
+/* What is to be told next: all that is asked for with more credits goes out at once, and has to fit the queues on its way. */
+static uint8_t next_of(const struct steps *s)
+{
+  uint8_t last = dc_path_flags(s->step[STEPS - 1].w - s->plan), most = (uint8_t)(last + 0x10);
+  if (dc_path_packets(most) < AT_ONCE)
+    most = dc_path_flags(AT_ONCE);
+  return last < 0xf0 && s->next > most ? most : s->next;
 }
 
 uint8_t steps_tell(struct steps *s, uint32_t sent, uint32_t low)
 {
-  uint32_t w = s->plan + dc_path_packets(s->next), last = s->step[STEPS - 1].w;
+  uint32_t w = s->plan + dc_path_packets(next_of(s)), last = s->step[STEPS - 1].w;
   if (w != last && may_step(s, w, low)) {
     for (unsigned i = 1; i < STEPS; i++)
       s->step[i - 1] = s->step[i];

@@ -322,6 +322,8 @@ static bool look_for(struct work *w, struct dc_tree *tree, struct asking *a, uin
     tree->count.retx_forwarded++;
   } else {
     dc_time life = REPEAT_PATIENCE * a->patience;
+    if (dc_waiting_crowded(&tree->waiting))
+      dc_node_widen(node, tree);
     e = dc_waiting_add(&tree->waiting, seq, w->now, life < WAITING_LIFE_MIN ? WAITING_LIFE_MIN : life);
     if (e == NULL) {
       drop(w, DC_DROP_WAITING);

@@ -14,7 +14,7 @@ void dc_node_cfg_default(struct dc_node_cfg *cfg)
       .memory_bytes = 256 * 1024 * 1024,
       .trees = 256,
       .store_slots = 2048,
-      .waiting_slots = 2048,
+      .waiting_slots = 32768,
       .retx_min = 1 * DC_MS,
       .idle = 10 * DC_SEC,
   };
@@ -143,8 +143,6 @@ void dc_node_wipe(dc_node *node)
 
 void dc_node_clear(dc_node *node)
 {
-  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;) {
-    dc_node_empty(node, t);
-    dc_tree_remove(&node->trees, t);
-  }
+  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)
+    dc_node_remove(node, t);
 }

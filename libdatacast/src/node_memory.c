@@ -4,8 +4,10 @@
 #define STILL_AFTER (250 * DC_MS)
 
 enum {
-  SCARCE = 64,  /* memory is, when no more than such a part of it is left */
-  LOOKED_AT = 8 /* trees at most, for one that can give */
+  SCARCE = 64,        /* memory is, when no more than such a part of it is left */
+  WAITING_SETS = 512, /* of a waiting table whatever there is: it holds the 1,584 of most paths */
+  WAITING_PART = 8,   /* of the memory: all waiting tables' beyond that */
+  LOOKED_AT = 8       /* trees at most, for one that can give */
 };
 
 /* The oldest packet goes; there is one. */
@@ -26,6 +28,30 @@ void dc_node_empty(struct dc_node *node, struct dc_tree *tree)
     ;
 }
 
+static uint64_t beyond(const struct dc_waiting *w)
+{
+  uint32_t sets = w->mask + 1;
+  return sets > WAITING_SETS ? (uint64_t)(sets - WAITING_SETS) * DC_WAITING_SET_BYTES : 0;
+}
+
+void dc_node_widen(struct dc_node *node, struct dc_tree *tree)
+{
+  uint32_t sets = tree->waiting.mask + 1;
+  uint64_t grows = sets < WAITING_SETS ? 0 : sets * DC_WAITING_SET_BYTES;
+  if (2 * sets > dc_waiting_sets(node->cfg.waiting_slots) ||
+      node->waiting + grows > node->cfg.memory_bytes / WAITING_PART)
+    return;
+  dc_waiting_grow(&tree->waiting);
+  node->waiting += grows;
+}
+
+void dc_node_remove(struct dc_node *node, struct dc_tree *tree)
+{
+  dc_node_empty(node, tree);
+  node->waiting -= beyond(&tree->waiting);
+  dc_tree_remove(&node->trees, tree);
+}
+
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity)
 {
   tree->store.capacity = capacity;
@@ -41,8 +67,7 @@ static bool fits(const struct dc_node *node, uint32_t len)
 
 static void forget(struct dc_node *node, struct dc_tree *tree)
 {
-  dc_node_empty(node, tree);
-  dc_tree_remove(&node->trees, tree);
+  dc_node_remove(node, tree);
   node->count.trees_evicted++;
 }
 

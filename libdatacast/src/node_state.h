@@ -17,10 +17,11 @@ struct dc_node {
   uint16_t copies;  /* an appliance: its switch copies to ports below this (REPLICATE); 0: it does not */
   uint64_t bytes;   /* in all content stores */
   uint64_t packets; /* in all content stores */
+  uint64_t waiting; /* bytes of all waiting tables beyond what each has whatever there is */
   struct dc_node_counters count;
 };
 
-/* ---- content stores under the node's bound on memory (node_memory.c) ---- */
+/* ---- content stores and waiting tables under the node's bound on memory (node_memory.c) ---- */
 
 /* Let the tree have `capacity` bytes from now on. */
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity) __attribute__((nonnull));
@@ -33,8 +34,12 @@ uint64_t dc_node_room(const struct dc_node *node, const struct dc_tree *tree) __
 void dc_node_store(struct dc_node *node, struct dc_tree *tree, dc_time now, uint32_t seq, dc_buf *buf, uint32_t off,
                    uint32_t len) __attribute__((nonnull(1, 2)));
 void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) __attribute__((nonnull));
-/* Give back every packet of a tree. */
+/* More waits for this tree's data: its waiting table grows, to WAITING_SETS whatever there is, beyond that while those of all trees take at
+ * most an eighth of the node's memory. */
+void dc_node_widen(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
+/* Give back every packet of a tree; and all that it has. */
 void dc_node_empty(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
+void dc_node_remove(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
 /* The tree of an interest that came in by this port: found, or made, if need be in place of one that never brought data,
  * or of the one that is idle longest; NULL: none is idle. */
 struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id, uint16_t port) __attribute__((nonnull));

@@ -17,7 +17,7 @@ enum out_list {
   LOST,    /* to be sent again at the next poll */
   LISTS
 };
-enum { SLOTS = DC_CREDITS_MAX, HEADS = 2 * SLOTS, NONE = 0xffff };
+enum { SLOTS = DC_CREDITS_MAX, HEADS = SLOTS, NONE = 0xffff };
 
 struct out_slot {
   dc_time sent;

@@ -1,5 +1,6 @@
 #include "datacast/source.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "bucket.h"
@@ -50,7 +51,9 @@ static void retime(dc_source *s)
 dc_source *dc_source_init(void *memory, dc_time now, const struct dc_source_cfg *cfg)
 {
   dc_source *s = memory;
-  memset(s, 0, sizeof *s);
+  memset(s, 0, offsetof(struct dc_source, queue)); /* what waits takes memory when it does */
+  source_queue_init(&s->queue);
+  source_answers_init(&s->answers);
   s->cfg = *cfg;
   s->now = now;
   if (s->cfg.params.packet_bytes == 0)
@@ -147,7 +150,7 @@ static void find_slowest(const dc_source *s, dc_time now, struct dc_cc_event *e)
   e->lag = dc_runs_above(&s->sent, low - 1);
   for (unsigned i = 0; i < QUEUES; i++) {
     const struct fifo *f = &s->queue.fifo[i];
-    uint32_t seq = f->w[f->head].seq, below = f->n > 0 && seq < low ? given(s, seq, low) : 0;
+    uint32_t seq = f->n > 0 ? f->w[f->head].seq : low, below = seq < low ? given(s, seq, low) : 0;
     e->lag += below < f->n ? f->n - below : 0;
   }
 }

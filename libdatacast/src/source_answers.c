@@ -5,6 +5,12 @@ enum { LOOK = 256, AT_ONCE = 8 };
 
 static uint32_t place(const struct source_answers *a, uint32_t i) { return (a->head + i) % DC_SOURCE_QUEUE_MAX; }
 
+void source_answers_init(struct source_answers *a)
+{
+  a->head = a->n = 0;
+  a->repair = a->any = 0;
+}
+
 bool source_answers_wait(const struct source_answers *a, uint32_t seq, unsigned child)
 {
   for (uint32_t i = 0; i < a->n && i < LOOK; i++) {

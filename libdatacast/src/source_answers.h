@@ -16,9 +16,11 @@ struct answer {
 
 struct source_answers {
   uint32_t head, n;
-  dc_time repair, any; /* the next answer to a loss, and to who fell out of the caches */
-  struct answer row[DC_SOURCE_QUEUE_MAX];
+  dc_time repair, any;                    /* the next answer to a loss, and to who fell out of the caches */
+  struct answer row[DC_SOURCE_QUEUE_MAX]; /* written before they are read */
 };
+
+void source_answers_init(struct source_answers *a) __attribute__((nonnull));
 
 /* Who asks a third time while the second answer waits for its turn gets one. */
 bool source_answers_wait(const struct source_answers *a, uint32_t seq, unsigned child) __attribute__((nonnull));

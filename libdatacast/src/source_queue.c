@@ -1,6 +1,15 @@
 #include "source_queue.h"
 
 #include <stddef.h>
+#include <string.h>
+
+void source_queue_init(struct source_queue *q)
+{
+  q->n = 0;
+  for (unsigned i = 0; i < QUEUES; i++)
+    q->fifo[i].head = q->fifo[i].n = 0;
+  memset(q->head, NONE, sizeof q->head);
+}
 
 static struct waiting *at_place(struct source_queue *q, uint16_t place)
 {

@@ -20,7 +20,7 @@ struct waiting {
 
 struct fifo {
   uint32_t head, n;
-  struct waiting w[DC_SOURCE_QUEUE_MAX];
+  struct waiting w[DC_SOURCE_QUEUE_MAX]; /* written before they are read */
 };
 
 /* A number is found through a hash, which names its place in the queues, plus one. */
@@ -32,6 +32,8 @@ struct source_queue {
   struct fifo fifo[QUEUES];
   uint16_t head[HEADS];
 };
+
+void source_queue_init(struct source_queue *q) __attribute__((nonnull));
 
 static inline struct waiting *source_queue_first(struct source_queue *q, unsigned which)
 {

@@ -5,11 +5,14 @@
 
 _Static_assert(DC_CHILDREN_MAX % 64 == 0, "a child is a bit in whole words");
 
+/* Sets at first. */
+enum { SETS_MIN = 64 };
+
 void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_set *set, struct dc_waiting_entry *more, uint32_t slots)
 {
   w->set = set;
   w->more = more;
-  w->mask = dc_waiting_sets(slots) - 1;
+  w->mask = (dc_waiting_sets(slots) < SETS_MIN ? dc_waiting_sets(slots) : SETS_MIN) - 1;
   w->n = 0;
   if (++w->epoch == 0)
     w->epoch = 1; /* 0 marks a free place */
@@ -20,7 +23,25 @@ static dc_waiting_tag tag_of(const struct dc_waiting *w, uint32_t seq) { return 
 static struct dc_waiting_entry *entry_of(const struct dc_waiting *w, uint32_t seq, unsigned way)
 {
   uint32_t set = seq & w->mask;
-  return way == 0 ? &w->set[set].first : &w->more[(size_t)(way - 1) * (w->mask + 1) + set];
+  return way == 0 ? &w->set[set].first : &w->more[(size_t)set * (DC_WAITING_WAYS - 1) + way - 1];
+}
+
+/* Whoever has the new bit in his number moves up by as many sets as there were. */
+void dc_waiting_grow(struct dc_waiting *w)
+{
+  uint32_t old = w->mask + 1;
+  w->mask += old;
+  for (uint32_t set = 0; set < old; set++) {
+    unsigned moved = 0;
+    for (unsigned way = 0; way < DC_WAITING_WAYS; way++) {
+      dc_waiting_tag tag = w->set[set].tag[way];
+      if (tag >> 32 != w->epoch || (tag & old) == 0)
+        continue;
+      *entry_of(w, set + old, moved) = *entry_of(w, set, way);
+      w->set[set + old].tag[moved++] = tag;
+      w->set[set].tag[way] = 0;
+    }
+  }
 }
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq)
@@ -62,7 +83,7 @@ void dc_waiting_remove(struct dc_waiting *w, const struct dc_waiting_entry *e)
     w->set[in_sets / sizeof *w->set].tag[0] = 0;
   } else {
     size_t i = (size_t)(e - w->more);
-    w->set[i % sets].tag[1 + i / sets] = 0;
+    w->set[i / (DC_WAITING_WAYS - 1)].tag[1 + i % (DC_WAITING_WAYS - 1)] = 0;
   }
   w->n--;
 }
@@ -71,5 +92,6 @@ void dc_waiting_forget_child(struct dc_waiting *w, unsigned child)
 {
   for (uint32_t set = 0; set <= w->mask; set++)
     for (unsigned way = 0; way < DC_WAITING_WAYS; way++)
-      entry_of(w, set, way)->child[child / 64] &= ~(UINT64_C(1) << child % 64);
+      if (w->set[set].tag[way] >> 32 == w->epoch)
+        entry_of(w, set, way)->child[child / 64] &= ~(UINT64_C(1) << child % 64);
 }

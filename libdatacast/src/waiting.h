@@ -1,7 +1,8 @@
 /* The waiting interests of one tree: for each sequence number that was sent on, which children want it.
  *
  * A sequence number may stand in any of the DC_WAITING_WAYS places of its set (seq & mask), so that children far apart
- * in the sequence do not push each other out. */
+ * in the sequence do not push each other out. A table begins small and grows with what waits in it: one per set, so that most stand in the
+ * first place of theirs. */
 #ifndef DATACAST_WAITING_H
 #define DATACAST_WAITING_H
 
@@ -38,8 +39,8 @@ _Static_assert(sizeof(struct dc_waiting_set) == 64, "a set is a cache line");
 
 struct dc_waiting {
   struct dc_waiting_set *set;    /* the caller's, zeroed once */
-  struct dc_waiting_entry *more; /* the caller's: the other places, by way, then by set */
-  uint32_t mask;                 /* of sets */
+  struct dc_waiting_entry *more; /* the caller's: the other places of each set */
+  uint32_t mask;                 /* of the sets in use */
   uint32_t epoch;                /* counts up when the table is given to another tree: nothing needs clearing */
   uint32_t n;
 };
@@ -48,7 +49,11 @@ struct dc_waiting {
 static inline uint32_t dc_waiting_sets(uint32_t slots) { return slots / DC_WAITING_WAYS; }
 static inline uint32_t dc_waiting_more(uint32_t slots) { return slots - dc_waiting_sets(slots); }
 
-/* `slots` is a power of two, at least DC_WAITING_WAYS. May be called again on the same table: it is empty then. */
+/* What a set takes of memory, once it is in use. */
+#define DC_WAITING_SET_BYTES (sizeof(struct dc_waiting_set) + (DC_WAITING_WAYS - 1) * sizeof(struct dc_waiting_entry))
+
+/* `slots` is a power of two, at least DC_WAITING_WAYS: the table's most. May be called again on the same table: it is empty then, and
+ * small. */
 void dc_waiting_init(struct dc_waiting *w, struct dc_waiting_set *set, struct dc_waiting_entry *more, uint32_t slots)
     __attribute__((nonnull));
 
@@ -57,6 +62,11 @@ static inline void dc_waiting_prefetch(const struct dc_waiting *w, uint32_t seq)
 {
   __builtin_prefetch(&w->set[seq & w->mask], 1);
 }
+
+/* There are as many as sets, so that they begin to share them. */
+static inline bool dc_waiting_crowded(const struct dc_waiting *w) { return w->n > w->mask; }
+/* Twice as many sets from now on; the caller has made sure that there are so many. Entries move. */
+void dc_waiting_grow(struct dc_waiting *w) __attribute__((nonnull));
 
 struct dc_waiting_entry *dc_waiting_find(const struct dc_waiting *w, uint32_t seq) __attribute__((nonnull));
 

@@ -139,6 +139,8 @@ uint64_t dc_cache_bytes(uint8_t code)
 uint32_t dc_path_packets(uint8_t flags)
 {
   unsigned code = flags >> 4;
+  if (code > 12)
+    return (code - 12) * 3072;
   return code == 0 ? 0 : (2u + (code - 1) % 2) << (4 + (code - 1) / 2);
 }
 

@@ -52,7 +52,7 @@ static void what_receivers_have_had_is_known_whatever_they_were_told(void)
   steps_init(&s, PLAN);
   for (uint32_t n = 0; n < PACKETS; n++) {
     if (n % 500 == 0)
-      path = random_below(4) == 0 ? random_below(2 * DC_PATH_MAX) : random_below(300);
+      path = n % 80000 < 20000 ? DC_PATH_MAX : random_below(4) == 0 ? random_below(3000) : random_below(300);
     if (n % 50 == 0)
       steps_want(&s, path);
     flags[n] = steps_tell(&s, n, slow.asked);
@@ -74,7 +74,7 @@ static void what_receivers_have_had_is_known_whatever_they_were_told(void)
       assert(steps_out(&s, both[i]->asked) == both[i]->asked - had);
     }
   }
-  assert(changes > 200 && least <= 64 && most == dc_path_packets(dc_path_flags(DC_PATH_MAX)));
+  assert(changes > 100 && least <= 64 && most == dc_path_packets(dc_path_flags(DC_PATH_MAX)));
 }
 
 /* Longer is told at once; shorter where it is shorter by two steps of the flags, one at a time, or each jitter would be told. */
@@ -116,12 +116,30 @@ static void steps_wait_for_the_slowest(void)
   assert(dc_path_packets(steps_tell(&s, 700, 10 + 512 + PLAN + 384)) == 256);
 }
 
+/* Beyond what fits the queues as interests at once a path becomes longer by one step of the flags at a time, each when the slowest has
+ * taken the one before. */
+static void a_long_path_is_told_step_by_step(void)
+{
+  struct steps s;
+  steps_init(&s, PLAN);
+  steps_want(&s, DC_PATH_MAX);
+  assert(dc_path_packets(steps_tell(&s, 10, PLAN)) == 1536);
+  assert(dc_path_packets(steps_tell(&s, 11, PLAN)) == 1536);
+  assert(dc_path_packets(steps_tell(&s, 60, PLAN + 9)) == 1536);
+  assert(dc_path_packets(steps_tell(&s, 61, PLAN + 10)) == 3072);
+  assert(dc_path_packets(steps_tell(&s, 1700, PLAN + 1536 + 60)) == 3072);
+  assert(dc_path_packets(steps_tell(&s, 2000, PLAN + 1536 + 61)) == 6144);
+  assert(dc_path_packets(steps_tell(&s, 9000, PLAN + 3072 + 1999)) == 6144);
+  assert(dc_path_packets(steps_tell(&s, 9000, PLAN + 3072 + 2000)) == DC_PATH_MAX);
+}
+
 int main(void)
 {
   nothing_is_told_of_a_short_path();
   what_receivers_have_had_is_known_whatever_they_were_told();
   less_is_told_late();
   steps_wait_for_the_slowest();
+  a_long_path_is_told_step_by_step();
   puts("steps: ok");
   return 0;
 }

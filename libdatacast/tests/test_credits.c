@@ -31,7 +31,11 @@ static void they_grow_at_once_and_are_given_up_one_by_one(void)
       assert(told(&s, 1, seq, 48) == DC_RX_NEW);
     }
   assert(out(&s, 1) == 64 && told(&s, 1, seq, 48) == DC_RX_NEW && out(&s, 1) == 64);
-  assert(told(&s, 1, seq + 1, DC_CREDITS_MAX) == DC_RX_NEW && out(&s, 1) == DC_CREDITS_MAX);
+  assert(told(&s, 1, seq + 1, DC_PATH_MAX) == DC_RX_NEW && out(&s, 1) == 16 + DC_PATH_MAX);
+  drop(&s);
+  s = make(100000, DC_CREDITS_MAX - 1000);
+  assert(assign(&s, 0, 100000, 0) == 0 && out(&s, 0) == DC_CREDITS_MAX - 1000);
+  assert(told(&s, 1, 0, 1024) == DC_RX_NEW && out(&s, 1) == DC_CREDITS_MAX);
   drop(&s);
 }
 

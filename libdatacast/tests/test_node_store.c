@@ -280,6 +280,34 @@ static void waiting_interests_are_bounded(void)
   bench_close(&b);
 }
 
+/* Who asks for many has a waiting table that holds them, until the tables of all take an eighth of the memory. */
+static void a_waiting_table_grows_with_what_waits_as_far_as_there_is_memory(void)
+{
+  enum { SLOTS = 8192, ASKED = 6000, SURE = 2048, SET = 160 };
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.waiting_slots = SLOTS;
+  cfg.memory_bytes = 8 * SET * (1024 - 512); /* one tree's may have 1,024 sets */
+  bench_open(&b, &cfg);
+  for (uint32_t tree = 1; tree <= 3; tree++)
+    for (uint32_t seq = 0; seq < ASKED; seq++)
+      (void)child_asks(&b, 1, tree, seq, 0);
+  assert(tree_count(&b, 1).waiting == 2 * SURE && tree_count(&b, 2).waiting == SURE &&
+         tree_count(&b, 3).waiting == SURE);
+  dc_node_clear(b.node); /* and gives it back */
+  for (uint32_t seq = 0; seq < ASKED; seq++)
+    (void)child_asks(&b, 1, 2, seq, 0);
+  assert(tree_count(&b, 2).waiting == 2 * SURE);
+  bench_close(&b);
+
+  cfg.memory_bytes = 64 << 20;
+  bench_open(&b, &cfg);
+  for (uint32_t seq = 0; seq < ASKED; seq++)
+    assert(child_asks(&b, 1, 1, seq, 0) == 1);
+  assert(tree_count(&b, 1).waiting == ASKED);
+  bench_close(&b);
+}
+
 /* Who sees an interest pass, or guesses its number, cannot answer it from elsewhere. */
 static void data_is_taken_only_from_where_it_was_asked_for(void)
 {
@@ -327,6 +355,7 @@ int main(void)
   what_waited_in_a_tree_is_forgotten_with_it();
   a_child_too_many_is_refused_until_one_is_silent();
   waiting_interests_are_bounded();
+  a_waiting_table_grows_with_what_waits_as_far_as_there_is_memory();
   puts("node, store: ok");
   return 0;
 }

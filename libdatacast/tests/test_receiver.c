@@ -417,8 +417,8 @@ static void a_hint_changes_nothing(void)
 
 static void nothing_is_asked_for_beyond_the_reach(void)
 {
-  struct side s = make(40000, 16);
-  assert(assign(&s, 0, 40000, 0) == 0);
+  struct side s = make(DC_RECEIVER_REACH + 8000, 16);
+  assert(assign(&s, 0, DC_RECEIVER_REACH + 8000, 0) == 0);
   uint32_t highest = 0;
   for (dc_time t = 0; t < 60000; t++) { /* number 0 never comes */
     unsigned n = asked(s.r, t, in, CAP);

@@ -73,8 +73,66 @@ static void what_stands_behind_the_tags_is_no_number(void)
   assert(e == &set[0].first && dc_waiting_find(&w, sought) == NULL);
 }
 
+/* As many as fit wait while the table grows from 64 sets to 256, each with a child of its own; what the other half held for the tree before
+ * is none. */
+static void a_table_that_grows_holds_all_who_waited(void)
+{
+  enum { MOST = 1024 };
+  static struct dc_waiting_set large[MOST / DC_WAITING_WAYS];
+  static struct dc_waiting_entry rest[MOST - MOST / DC_WAITING_WAYS];
+  struct dc_waiting w = {.epoch = 0};
+  for (unsigned tree = 0; tree < 3; tree++) {
+    dc_waiting_init(&w, large, rest, MOST);
+    assert(w.mask == 63 && !dc_waiting_crowded(&w));
+    uint32_t grown = 0, first = 1000 * tree;
+    for (uint32_t i = 0; i < MOST; i++) {
+      if (dc_waiting_crowded(&w) && w.mask < dc_waiting_sets(MOST) - 1) {
+        assert(i == w.mask + 1);
+        dc_waiting_grow(&w);
+        grown++;
+      }
+      struct dc_waiting_entry *e = dc_waiting_add(&w, first + i, i, DC_SEC);
+      assert(e != NULL);
+      e->sent = i;
+      dc_waiting_mark(e, i % DC_CHILDREN_MAX);
+    }
+    assert(grown == 2 && w.mask == 255 && w.n == MOST);
+    assert(dc_waiting_add(&w, first + MOST, 0, DC_SEC) == NULL);
+    for (uint32_t i = 0; i < MOST; i++) {
+      struct dc_waiting_entry *e = dc_waiting_find(&w, first + i);
+      assert(e != NULL && e->sent == i && waits(e, i % DC_CHILDREN_MAX));
+      if (i % 2 == 0)
+        dc_waiting_remove(&w, e);
+    }
+    for (uint32_t i = 0; i < MOST; i++)
+      assert((dc_waiting_find(&w, first + i) != NULL) == (i % 2 != 0));
+    assert(w.n == MOST / 2);
+  }
+}
+
+/* Numbers of one set part when it has a new bit, whatever place they stood in. */
+static void those_of_one_set_part_when_it_grows(void)
+{
+  enum { MOST = 512 };
+  static struct dc_waiting_set large[MOST / DC_WAITING_WAYS];
+  static struct dc_waiting_entry rest[MOST - MOST / DC_WAITING_WAYS];
+  struct dc_waiting w = {.epoch = 0};
+  dc_waiting_init(&w, large, rest, MOST);
+  static const uint32_t seq[DC_WAITING_WAYS] = {64, 128, 192, 0};
+  for (unsigned i = 0; i < DC_WAITING_WAYS; i++)
+    dc_waiting_add(&w, seq[i], 0, DC_SEC)->sent = 1 + i;
+  dc_waiting_grow(&w);
+  for (unsigned i = 0; i < DC_WAITING_WAYS; i++)
+    assert(dc_waiting_find(&w, seq[i])->sent == 1 + i);
+  for (uint32_t i = 4; i < 8; i++)
+    assert(dc_waiting_add(&w, 64 * i, 0, DC_SEC) != NULL);
+  assert(w.n == 8 && dc_waiting_add(&w, 64 * 8, 9, DC_SEC) == NULL && dc_waiting_add(&w, 64 * 9, 9, DC_SEC) == NULL);
+}
+
 int main(void)
 {
+  a_table_that_grows_holds_all_who_waited();
+  those_of_one_set_part_when_it_grows();
   a_child_that_is_forgotten_waits_for_nothing_and_all_others_wait_on();
   a_full_set_gives_way_to_the_oldest_and_only_if_it_is_old();
   each_place_of_a_set_is_given_back_alone();

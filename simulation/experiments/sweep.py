@@ -10,6 +10,7 @@ from ..engine import PAPER, SECOND, Simulation
 from .base import Experiment, Report, Result, Row, Setting, simulation
 
 CREDITS_MAX = 4096
+PIECES_MAX = 40_000
 START_RTTS = 20
 KB = 1024
 
@@ -68,9 +69,9 @@ def build(s: Setting, c: Row) -> tuple[Simulation, Any, float, float]:
     deepest = 1 + c["layers"]
     frame = c["mtu"] * 8
     rtt = 2 * deepest * c["delay"] / SECOND + deepest * frame / c["rate"] + frame / slow
-    best = min(slow, CREDITS_MAX * frame / rtt)
+    best = min(slow, c.get("credits", CREDITS_MAX) * frame / rtt)
     # Long enough to tell a rate from a start, short enough to run many.
-    pieces = int(min(max(2000, 60 * rtt * best / frame), 40_000))
+    pieces = int(min(max(2000, 60 * rtt * best / frame), c.get("pieces", PIECES_MAX)))
     group = sim.group("src", receivers, pieces * (c["mtu"] - 16), c["mtu"] - 16, c["cache"])
     tree = s.with_(rate=c["rate"], slow=slow, mtu=c["mtu"], cache=(c["cache"],)).tree(hops=deepest)
     group.tree(arcs, tree)
@@ -231,6 +232,8 @@ def plot_tradeoff(r: Result, ax: Any) -> None:
 
 RATIOS, PATHS_US = (1.1, 3, 10, 30, 100), (20, 1_000, 10_000, 100_000)
 RECEIVERS, CACHES = (3, 30), (8 * KB, 64 * KB, 512 * KB)
+LONG = {"credits": 10_000, "pieces": 500_000}
+"""More than any of its paths holds, and 60 round trips of each."""
 
 
 def whole_range(s: Setting, report: Report) -> Result:
@@ -242,7 +245,7 @@ def whole_range(s: Setting, report: Report) -> Result:
             found = []
             for n in RECEIVERS:
                 c: Row = {"case": 0, "rate": s.rate, "ratio": ratio, "receivers": n, "mtu": s.mtu, "seed": s.seed}
-                c |= {"layers": 1, "delay": trip * 1000 // 4}
+                c |= {"layers": 1, "delay": trip * 1000 // 4, **LONG}
                 found += [run_case_of(s, {**c, "cache": cache}) for cache in CACHES]
             rates = [r["steady_rate"] or 1 / r["finish_over_ideal"] for r in found]
             near = [r["duplicate_ratio"] for r in found if r["cache_over_bdp"] >= 1]

@@ -23,18 +23,21 @@ enum {
   /* Frames that one arriving frame can cause at a node: data goes to each child; an interest for a range causes at most
    * one frame per number (64). */
   DC_NODE_TX_MAX = DC_CHILDREN_MAX + 1,
-  /* Credits of one receiver in one tree. */
-  DC_CREDITS_MAX = 4096,
+  /* Credits of one receiver in one tree: those that a plan gives, and with what its path holds beside. */
+  DC_PLAN_CREDITS_MAX = 4096,
+  DC_CREDITS_MAX = 16384,
   /* New numbers that it asks for at once. */
   DC_BATCH_MAX = 8,
-  /* What a source says at most that its path holds: with a plan's credits it fits a node's waiting table. */
-  DC_PATH_MAX = 1536,
-  /* A receiver asks for nothing that is so far beyond its first missing packet. */
-  DC_RECEIVER_REACH = 16384,
+  /* What a source says at most that its path holds: packets of 1,500 bytes at 1 Gb/s over 100 ms are 8,333. With a plan's credits it
+   * fits a node's waiting table and a source's queue. */
+  DC_PATH_MAX = 9216,
+  /* A receiver asks for nothing that is so far beyond its first missing packet: one that is lost again and again, for which a timer ends
+   * each time, holds up nothing for seven such paths. */
+  DC_RECEIVER_REACH = 65536,
   /* Assignments (extents) a tree remembers at a source or receiver. */
   DC_EXTENTS_MAX = 256,
   /* Interests that wait for tokens at a source, per tree. */
-  DC_SOURCE_QUEUE_MAX = 8192,
+  DC_SOURCE_QUEUE_MAX = 16384,
   /* Return segments known to a source, per tree (the old and the new ones around a repair). */
   DC_SOURCE_CHILDREN_MAX = 16,
   /* Interests for numbers that it has not been told of yet, per tree. */

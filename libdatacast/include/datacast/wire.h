@@ -97,7 +97,7 @@ uint8_t dc_lag_code(uint32_t packets);
 uint32_t dc_lag_packets(uint8_t code);
 
 /* Packets that the path from the source holds, in the flags of data (DC_FLAG_PATH): 0 is 16 and fewer, or not known, then 32
- * to 4,096, each at most a half more than the one before. For at least so many. */
+ * to 1,536, each at most a half more than the one before, and 3,072, 6,144 and 9,216. For at least so many. */
 uint8_t dc_path_flags(uint32_t packets);
 uint32_t dc_path_packets(uint8_t flags);
 
