@@ -143,6 +143,8 @@ void dc_node_wipe(dc_node *node)
 
 void dc_node_clear(dc_node *node)
 {
-  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)
-    dc_node_remove(node, t);
+  for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;) {
+    dc_node_empty(node, t);
+    dc_tree_remove(&node->trees, t);
+  }
 }

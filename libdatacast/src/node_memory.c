@@ -28,28 +28,17 @@ void dc_node_empty(struct dc_node *node, struct dc_tree *tree)
     ;
 }
 
-static uint64_t beyond(const struct dc_waiting *w)
-{
-  uint32_t sets = w->mask + 1;
-  return sets > WAITING_SETS ? (uint64_t)(sets - WAITING_SETS) * DC_WAITING_SET_BYTES : 0;
-}
-
+/* The memory that a table has grown into is its own from then on, whichever tree has it. */
 void dc_node_widen(struct dc_node *node, struct dc_tree *tree)
 {
-  uint32_t sets = tree->waiting.mask + 1;
-  uint64_t grows = sets < WAITING_SETS ? 0 : sets * DC_WAITING_SET_BYTES;
+  struct dc_waiting *w = &tree->waiting;
+  uint32_t sets = w->mask + 1;
+  uint64_t grows = sets < WAITING_SETS || sets < w->most ? 0 : sets * DC_WAITING_SET_BYTES;
   if (2 * sets > dc_waiting_sets(node->cfg.waiting_slots) ||
       node->waiting + grows > node->cfg.memory_bytes / WAITING_PART)
     return;
-  dc_waiting_grow(&tree->waiting);
+  dc_waiting_grow(w);
   node->waiting += grows;
-}
-
-void dc_node_remove(struct dc_node *node, struct dc_tree *tree)
-{
-  dc_node_empty(node, tree);
-  node->waiting -= beyond(&tree->waiting);
-  dc_tree_remove(&node->trees, tree);
 }
 
 void dc_node_resize(struct dc_node *node, struct dc_tree *tree, uint32_t capacity)
@@ -67,7 +56,8 @@ static bool fits(const struct dc_node *node, uint32_t len)
 
 static void forget(struct dc_node *node, struct dc_tree *tree)
 {
-  dc_node_remove(node, tree);
+  dc_node_empty(node, tree);
+  dc_tree_remove(&node->trees, tree);
   node->count.trees_evicted++;
 }
 

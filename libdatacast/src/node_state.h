@@ -37,9 +37,8 @@ void dc_node_unstore(struct dc_node *node, struct dc_tree *tree, uint32_t seq) _
 /* More waits for this tree's data: its waiting table grows, to WAITING_SETS whatever there is, beyond that while those of all trees take at
  * most an eighth of the node's memory. */
 void dc_node_widen(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
-/* Give back every packet of a tree; and all that it has. */
+/* Give back every packet of a tree. */
 void dc_node_empty(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
-void dc_node_remove(struct dc_node *node, struct dc_tree *tree) __attribute__((nonnull));
 /* The tree of an interest that came in by this port: found, or made, if need be in place of one that never brought data,
  * or of the one that is idle longest; NULL: none is idle. */
 struct dc_tree *dc_node_tree(struct dc_node *node, dc_time now, uint32_t id, uint16_t port) __attribute__((nonnull));

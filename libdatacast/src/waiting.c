@@ -31,6 +31,7 @@ void dc_waiting_grow(struct dc_waiting *w)
 {
   uint32_t old = w->mask + 1;
   w->mask += old;
+  w->most = w->mask + 1 > w->most ? w->mask + 1 : w->most;
   for (uint32_t set = 0; set < old; set++) {
     unsigned moved = 0;
     for (unsigned way = 0; way < DC_WAITING_WAYS; way++) {

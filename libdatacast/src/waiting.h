@@ -41,6 +41,7 @@ struct dc_waiting {
   struct dc_waiting_set *set;    /* the caller's, zeroed once */
   struct dc_waiting_entry *more; /* the caller's: the other places of each set */
   uint32_t mask;                 /* of the sets in use */
+  uint32_t most;                 /* sets that have been in use, of any tree: nobody gives their memory back */
   uint32_t epoch;                /* counts up when the table is given to another tree: nothing needs clearing */
   uint32_t n;
 };

@@ -21,9 +21,9 @@ struct dc_node_cfg {
   uint32_t memory_packets;  /* the same in packets, where buffers are what is scarce (mbufs); 0: no such bound */
   uint32_t trees;           /* most trees at once */
   uint32_t store_slots;     /* per tree, a power of two: packets in the content store at most */
-  uint32_t
-      waiting_slots; /* per tree, a power of two: waiting interests at most. Tables grow with what waits: to 2,048 whatever there
-                               is, beyond that while those of all trees take an eighth of memory_bytes at most */
+  /* Per tree, a power of two: waiting interests at most. Tables grow with what waits: to 2,048 whatever there is, beyond that
+   * while those of all trees take an eighth of memory_bytes at most. */
+  uint32_t waiting_slots;
   dc_time retx_min; /* a RETX is sent on again when the last forwarding is at least this old, and 1.5 times the
                               measured response time of the tree, or when data asked for later has come already */
   dc_time idle;     /* a tree unused for so long may be dropped for another; one that never brought data
