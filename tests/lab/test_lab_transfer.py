@@ -215,7 +215,7 @@ def test_a_receiver_that_dies_does_not_stop_the_others(lab):
             victim.expected = True
             victim.popen.send_signal(signal.SIGKILL)
 
-    report = transfer(lab, Quiet(kill), size=24 << 20)
+    report = transfer(lab, Quiet(kill), size=64 << 20)
     restart_agent(lab, "10")
     assert killed
     states = {host: figures["state"] for host, figures in report["receivers"].items()}
