@@ -6,18 +6,22 @@ import importlib.util
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from datacast.core.errors import DatacastError
 
-from .asking import HttpClient, NotConnectedError, Params
 from .tls import PLAIN, Security, TlsError, explain
 
+if TYPE_CHECKING:
+    import httpx
+
+
 T = TypeVar("T")
+Params = Mapping[str, str | int | list[str]]
 
 
 class Problem(DatacastError):
@@ -74,6 +78,10 @@ class Unreachable(Problem):
     refused = False
 
 
+KEPT_S = 5.0
+"""A client's connection that was not used for longer is not used again."""
+
+
 def note_absent() -> None:
     """For whoever makes an httpx client. What httpcore tries to import several times with each request is looked for on
     the disk each time, unless Python is told that it is not there."""
@@ -81,11 +89,16 @@ def note_absent() -> None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
-def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> HttpClient:
-    """For `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the URL is none, or
-    when plain HTTP would leave this machine."""
+def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
+    """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
+    URL is none, or when plain HTTP would leave this machine."""
+    import httpx
+
+    note_absent()
+    limits = httpx.Limits(keepalive_expiry=KEPT_S)
     if url.startswith("unix:"):
-        return HttpClient(url, timeout)
+        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :], verify=False, limits=limits)
+        return httpx.AsyncClient(transport=transport, base_url="http://unix", timeout=timeout)
     if not url.startswith(("http://", "https://")):
         raise Problem(
             400,
@@ -103,22 +116,25 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
                 what=url,
                 remedy="give --tls-ca, --tls-cert and --tls-key (made by `datacast certs`)",
             )
-        return HttpClient(url, timeout, security.identity.client_for(role))
-    try:
-        security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
-    except TlsError as error:
-        raise Problem(400, "tls", error.message, what=url) from error
-    return HttpClient(url, timeout)
+        verify: Any = security.identity.client_for(role)
+    else:
+        try:
+            security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
+        except TlsError as error:
+            raise Problem(400, "tls", error.message, what=url) from error
+        verify = False  # there is nothing to verify, and loading the system's authorities takes a while
+    # The services are on this machine or on the management network: no proxy of the environment is asked.
+    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify, limits=limits)
 
 
-def decoded(status: int, content: bytes, who: str) -> Any:
-    """The JSON that `who` has answered, None without any; raises Problem for an error status."""
+def decoded(answer: httpx.Response) -> Any:
+    """The JSON of an answer, None without any; raises Problem for an error status."""
     try:
-        body = json.loads(content) if content else None
+        body = answer.json() if answer.content else None
     except ValueError:
         body = None
-    if status >= 400:
-        raise Problem.from_json(status, body, who)
+    if answer.status_code >= 400:
+        raise Problem.from_json(answer.status_code, body, f"{answer.url.scheme}://{answer.url.netloc.decode()}")
     return body
 
 
@@ -131,7 +147,6 @@ def formed(answer: Any, form: type[T], who: str) -> T:
         raise Problem(502, "bad_answer", text, what=who, remedy="both want the same version of Datacast") from error
 
 
-SILENCE_S = 30.0
 NO_LEADER = "no_leader"
 """The code of a problem: another one is to be asked, or the same in a moment. Nothing was done."""
 
@@ -160,7 +175,7 @@ class JsonClient:
         return self._urls[self._at]
 
     @property
-    def _http(self) -> HttpClient:
+    def _http(self) -> httpx.AsyncClient:
         return self._clients[self._at]
 
     def _next(self, location: str = "") -> None:
@@ -178,7 +193,7 @@ class JsonClient:
 
     async def close(self) -> None:
         for client in self._clients:
-            await client.close()
+            await client.aclose()
 
     def _unreachable(self, error: BaseException) -> Unreachable:
         causes: list[BaseException] = [error]
@@ -205,28 +220,26 @@ class JsonClient:
     ) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers. `body`: bytes are
         JSON already."""
+        import httpx
+
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in range(len(self._urls) + 1):
             try:
-                answer = await self._http.ask(method, path, content, params, headers)
-                try:
-                    told = await answer.read()
-                finally:
-                    answer.close()
-            except OSError as error:
+                answer = await self._http.request(method, path, params=params, content=content, headers=headers)
+            except (httpx.HTTPError, OSError) as error:
                 failure = self._unreachable(error)
                 self._next()
-                if method == "GET" or isinstance(error, NotConnectedError):
+                if method == "GET" or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                     continue
                 raise failure from error  # it may have been carried out
-            if answer.status == 307:
+            if answer.status_code == 307:
                 failure = self._unreachable(OSError("it follows another"))
                 self._next(answer.headers.get("location", ""))
                 continue
             try:
-                return decoded(answer.status, told, self.url)
+                return decoded(answer)
             except Problem as problem:
                 if problem.code != NO_LEADER:
                     raise
@@ -250,33 +263,27 @@ class JsonClient:
     async def texts(
         self, path: str, params: Params | None = None, headers: dict[str, str] | None = None
     ) -> AsyncIterator[str]:
-        """Lines of a long-lived stream. Ends when the service ends it; no silence beyond SILENCE_S is accepted."""
+        """Lines of a long-lived stream. Ends when the service ends it; no silence beyond 30 s is accepted."""
+        import httpx
+
         try:
-            answer = await self._http.ask("GET", path, params=params, headers=headers, patience=SILENCE_S)
-            try:
-                if answer.status == 307:
+            patience = httpx.Timeout(10.0, read=30.0)
+            async with self._http.stream("GET", path, params=params, headers=headers, timeout=patience) as answer:
+                if answer.status_code == 307:
                     self._next(answer.headers.get("location", ""))
                     raise OSError("it follows another")
-                if answer.status >= 400:
+                if answer.status_code >= 400:
+                    await answer.aread()
                     try:
-                        decoded(answer.status, await answer.read(), self.url)
+                        decoded(answer)
                     except Problem as told:
                         if told.code == NO_LEADER:
                             self._next()
                         raise
-                begun: list[bytes] = []
-                async for part in answer.parts():
-                    first, *more = part.split(b"\n")
-                    begun.append(first)
-                    for after in more:
-                        line, begun = b"".join(begun), [after]
-                        if line:
-                            yield line.decode()
-                if line := b"".join(begun):
-                    yield line.decode()
-            finally:
-                answer.close()
-        except OSError as error:
+                async for line in answer.aiter_lines():
+                    if line:
+                        yield line
+        except (httpx.HTTPError, OSError) as error:
             problem = self._unreachable(error)
             if str(error) != "it follows another":
                 self._next()

@@ -13,8 +13,7 @@ from datacast.fabric_manager.api.orders import Ping
 from datacast.fabric_manager.api.records import Caps, Cordon, Host, HostSet, Plan
 from datacast.fabric_manager.api.specs import given
 from datacast.fabric_manager.api.topology import NodeState
-from datacast.services.asking import Params
-from datacast.services.problems import Problem, Unreachable, decoded, formed, segment
+from datacast.services.problems import Params, Problem, Unreachable, decoded, formed, segment
 from datacast.services.tls import is_local
 
 from . import records
@@ -86,7 +85,7 @@ class ControllerClient:
         for _ in self._urls:
             try:
                 answer = self._clients[self._at].request(method, path, params=params, json=body, headers=headers)
-                return decoded(answer.status_code, answer.content, self.url)
+                return decoded(answer)
             except (httpx.HTTPError, OSError) as error:
                 failure = self._unreachable(error)
                 self._next()
@@ -225,7 +224,8 @@ class ControllerClient:
                 timeout=httpx.Timeout(10.0, read=30.0),
             ) as answer:
                 if answer.status_code >= 400:
-                    decoded(answer.status_code, answer.read(), self.url)
+                    answer.read()
+                    decoded(answer)
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
                         yield self._event(line[len("data: ") :])
