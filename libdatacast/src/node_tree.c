@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "batch.h"
+
 /* A child counts for so many of its own gaps of silence, and at least so long: a host that stands still for a moment is silent,
  * and wants what comes here; a slow one goes on in its own time. Who has all of it, is done, or has gone is silent for
  * longer. */
@@ -233,8 +235,7 @@ uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, const struct dc_child *by
     tree->children->slowest_due = (uint8_t)(tree->children->n / LAG_CHILDREN + 1);
   }
   tree->children->slowest_due--;
-  if (last - first >= DC_BATCH_MAX)
-    first = last; /* no batch: a start, or credits that grow */
+  first = dc_batch_first(first, last);
   uint32_t own = counts(by, now) && last > asked(by) ? last - asked(by) : 0;
   uint32_t others = first > tree->slowest_seq ? first - tree->slowest_seq : 0;
   return dc_lag_code(own > others ? own : others);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "batch.h"
 #include "bucket.h"
 #include "early.h"
 #include "patience.h"
@@ -246,8 +247,8 @@ void dc_source_handle(dc_source *s, dc_time now, const struct dc_header *h, cons
   }
   source_child_heard(&s->children.child[child], now, h, depth(s, h));
   if (h->seq + count > s->end)
-    s->children.first = h->seq + (count > DC_BATCH_MAX ? count - 1 : 0); /* more is no batch, but a start */
-  for (uint32_t i = 0; i < count; i++)                                   /* as good as an interest for each of them */
+    s->children.first = dc_batch_first(h->seq, h->seq + count - 1);
+  for (uint32_t i = 0; i < count; i++) /* as good as an interest for each of them */
     asked(s, now, h, h->seq + i, (unsigned)child);
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from left_over import owned
+from waiting import wait_for
 
 from datacast.lab import services
 from datacast.lab.namespace import inside
@@ -24,16 +25,6 @@ ETH_P_ALL = 3
 PACKET_OUTGOING = 4
 MTU = 9000
 T = TypeVar("T")
-
-
-def wait_for(what: str, probe: Callable[[], T], seconds: float = 60) -> T:
-    """probe() as soon as it is true; fails with the last value when that does not happen."""
-    deadline = time.monotonic() + seconds
-    while not (value := probe()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s (last: {value!r})")
-        time.sleep(0.01)
-    return value
 
 
 class Namespace:

@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import yaml
-from conformance_kit import MTU, ROOT, Namespace, Process, Wire, wait_for
+from conformance_kit import MTU, ROOT, Namespace, Process, Wire
 from made import made
 from switch_control import ask_switch
+from waiting import wait_for
 
 from datacast.controller.p4runtime.entries import entries
 from datacast.controller.southbound.config import parse

@@ -6,10 +6,11 @@ import time
 
 import pytest
 import scenarios
-from conformance_kit import gather, wait_for
+from conformance_kit import gather
 from conformance_table import TABLE
 from planes import PORTS, Plane
 from scenarios import ANY_LAG, Scenario
+from waiting import wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from conformance_kit import ROOT, wait_for
+from conformance_kit import ROOT
 from planes import PLANES
 from ports import free_ports
+from waiting import wait_for
 
 from datacast import topologies
 from datacast.core.quantities import parse_rate, parse_size

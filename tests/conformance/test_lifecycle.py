@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 import scenarios
-from conformance_kit import gather, wait_for
+from conformance_kit import gather
 from planes import NODE, PORTS, Bmv2Plane, ControlledPlane, OvsPlane, Plane
 from scenarios import adj, data, interest, onward, stack
+from waiting import wait_for
 
 from datacast.core.constants import LABEL_LOCAL, REPLICATE_PORTS
 

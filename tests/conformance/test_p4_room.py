@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conformance_kit import gather, wait_for
+from conformance_kit import gather
 from planes import P4Plane, running
 from scenarios import LEFT, SOURCE, adj, arriving, data, interest, onward, some, stack
+from waiting import wait_for
 
 from datacast.core import constants as c
 from datacast.core.scapy_layer import Datacast, Stop

@@ -9,12 +9,13 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from authority import Authority
+from waiting import wait_for
 
 from datacast.controller.api.records import Discovered
 from datacast.controller.openflow import rules
@@ -36,14 +37,6 @@ FLOW, PORT_DESC = 1, 13
 LINK_DOWN = 1
 APPLIANCE = 5
 """The port whose appliance sends probes back."""
-
-
-def wait_for(what: str, probe: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (value := probe()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s (last: {value!r})"
-        time.sleep(0.002)
-    return value
 
 
 class WireSwitch:

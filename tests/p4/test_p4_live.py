@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
+from waiting import wait_for
 
 from datacast.controller.p4runtime import entries, shim
 from datacast.controller.southbound.config import Southbound, parse
@@ -19,14 +20,6 @@ from datacast.controller.southbound.service import NODE_EVENTS, Switches
 
 STATION = 0x02000000000A
 APPLIANCE = 9
-
-
-def wait_for(what: str, probe: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (value := probe()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s (last: {value!r})"
-        time.sleep(0.005)
-    return value
 
 
 @pytest.fixture(autouse=True)

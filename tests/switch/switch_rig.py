@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import yaml
 from left_over import owned
 from switch_control import ask_switch
+from waiting import wait_for
 
 from datacast.lab.namespace import inside
 
@@ -38,18 +39,6 @@ def ip(*args: str) -> None:
     done = subprocess.run(["ip", *args], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"ip {' '.join(args)}: {done.stderr.strip()}")
-
-
-def wait_for(what: str, probe: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """Until probe() is true; its value. Fails with the last value when it does not become so."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = probe()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s (last: {value!r})")
-        time.sleep(0.005)
 
 
 class Namespace:

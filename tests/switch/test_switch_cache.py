@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from switch_rig import Process, Rig, wait_for
+from switch_rig import Process, Rig
+from waiting import wait_for
 
 from datacast.core import constants as c
 from datacast.core.wire import (

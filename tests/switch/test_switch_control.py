@@ -10,10 +10,11 @@ import subprocess
 from typing import Any
 
 import pytest
-from switch_rig import BINARY, PATIENCE, Process, Rig, wait_for
+from switch_rig import BINARY, PATIENCE, Process, Rig
 from test_switch_cache import SOURCE, ask_for, payload_of
 from test_switch_cache import data_frame as tree_data
 from test_switch_forwarding import data_frame
+from waiting import wait_for
 
 pytestmark = pytest.mark.root
 

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from switch_rig import BINARY, Rig, rig, wait_for
+from switch_rig import BINARY, Rig, rig
+from waiting import wait_for
 
 from datacast.controller.southbound import lldp
 from datacast.core import constants as c

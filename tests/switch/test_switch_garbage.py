@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from switch_rig import BINARY_ASAN, ROOT, Process, Rig, rig, wait_for
+from switch_rig import BINARY_ASAN, ROOT, Process, Rig, rig
 from test_switch_cache import data_frame, interest_frame, route
+from waiting import wait_for
 
 from datacast.core import constants as c
 from datacast.core.wire import Header, encode_frame, encode_header

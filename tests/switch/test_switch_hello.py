@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from switch_rig import PATIENCE, Process, Rig, wait_for
+from switch_rig import PATIENCE, Process, Rig
+from waiting import wait_for
 
 from datacast.services.framing import Decoder, encode
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from switch_rig import BINARY, PATIENCE, Namespace, Rig, Wire, rig, wait_for
+from switch_rig import BINARY, PATIENCE, Namespace, Rig, Wire, rig
+from waiting import wait_for
 
 from datacast.core.wire import encode_frame
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from switch_rig import PATIENCE, Process, Rig, wait_for
+from switch_rig import PATIENCE, Process, Rig
+from waiting import wait_for
 
 from datacast.services.framing import Decoder, encode
 
