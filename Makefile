@@ -132,7 +132,7 @@ lab: build ## leave a lab up until Ctrl-C, REST on loopback: TOPOLOGY LINK MTU D
 # What takes time by the clock wants the machine for itself: one at a time on a checkout (bench/lab/alone.py has the same lock).
 ALONE = flock $(BUILD)/figures.lock
 
-bench-lab: build ## the lab's figures of docs/results.md once more: ONLY=demo,empty
+bench-lab: build ## the lab's figures of docs/results/lab.md once more: ONLY=demo,empty
 	@$(ALONE) $(PY) bench/lab/figures.py $(if $(ONLY),--only "$(ONLY)")
 
 figures: build ## the tables of a results page once more, by this revision: PAGE=transport (or ns3) ONLY=table1,figure12 BUSY=1

@@ -1,4 +1,4 @@
-"""The lab's figures of docs/results.md, run again: `make bench-lab`, or `figures.py --only NAME,… --out DIR`.
+"""The lab's figures of docs/results/lab.md, run again: `make bench-lab`, or `figures.py --only NAME,… --out DIR`.
 
 Every row is one `datacast lab run` (or two groups in one lab), its command, its figures and the limits they must keep.
 Prints a Markdown table; exit code 1 when a limit is broken.
