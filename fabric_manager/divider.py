@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from .api import orders
 from .fabric import Fabric
 from .record import Record
 from .shares import Arc, Ask, Rates, Shares, TreeUse, bound, worth_telling
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -233,18 +237,30 @@ class Divider:
         """By tree, as last computed; empty where it has none."""
         return self._rates.get(group, {})
 
-    def plan(self, ask: Ask) -> Rates:
-        """What a group that asks for this would have now. Nothing changes."""
+    def others(self) -> Others:
+        """All groups that ask for something, for a look at what one more would have."""
+        return Others({group: known.ask for group, known in self._groups.items()}, *self._caps)
+
+
+@dataclass(frozen=True)
+class Others:
+    """What groups asked for at some moment, and what all together and each host may send; bit/s."""
+
+    asks: Mapping[str, Ask]
+    whole: float | None
+    hosts: Mapping[str, float]
+
+    def beside(self, ask: Ask, graph: nx.Graph) -> Rates:
+        """What one more group would have that asks for this. Edges of `graph` have `rate_bps`, or None."""
         shares, name = Shares(), "?"
-        shares.set_caps(*self._caps)
-        capped = self._caps[0] is not None or bool(self._caps[1])
+        shares.set_caps(self.whole, self.hosts)
+        capped = self.whole is not None or bool(self.hosts)
         arcs = {arc for use in ask.trees.values() for arc in use.arcs}
-        for other, known in self._groups.items():
-            if capped or any(arc in arcs for use in known.ask.trees.values() for arc in use.arcs):
-                shares.put(other, known.ask)
+        for other, asked in self.asks.items():
+            if capped or any(arc in arcs for use in asked.trees.values() for arc in use.arcs):
+                shares.put(other, asked)
         shares.put(name, ask)
-        for u, v, data in self.fabric.graph.edges(data=True):
-            bps = data.get("rate_bps") or self.fabric.defaults.rate_bps
+        for u, v, bps in graph.edges(data="rate_bps"):
             if bps:
                 shares.set_capacity((u, v), float(bps))
                 shares.set_capacity((v, u), float(bps))

@@ -1,4 +1,8 @@
-"""What a group would get if it began now: trees, their shares, the time. Nothing is written, nobody is asked."""
+"""What a group would get if it began now: trees, their shares, the time. Nothing is written, nobody is asked.
+
+Trees of a large fabric take a while, so they are computed in a thread, from what the event loop has copied for it:
+there groups and nodes come and go meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from datacast.services.problems import Problem
 from .api import GroupSpec
 from .api.records import Cut, Gap, Plan, PlannedTree
 from .api.topology import graph_of
-from .divider import MARGIN, Divider
+from .divider import MARGIN, Divider, Others
 from .fabric import Fabric
 from .requests import check_holds, receivers_of, with_fetchers, with_shards
 from .shares import Ask, TreeUse
@@ -26,15 +30,38 @@ RATE_UNKNOWN = 10**9
 """Bit/s of a link that nobody gave a rate."""
 
 
-def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec, size: int | None) -> Plan:
-    """Runs in a thread of its own. `size` of the file, when it is known. Raises Problem."""
-    receivers = receivers_of(fabric, sets, spec)
-    if spec.url is not None:
-        spec = with_fetchers(fabric, spec, receivers)
-        receivers = [name for name in receivers if name != spec.source]
-    spec = with_shards(spec, receivers)
-    check_holds(spec)
-    graph = graph_of(fabric.snapshot())
+class DryRun:
+    """Of a request, over the fabric and beside the groups as they are when it is made: `plan` looks at nothing that
+    changes, and may run in a thread. Raises Problem for a request that cannot be meant."""
+
+    def __init__(self, fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec) -> None:
+        receivers = receivers_of(fabric, sets, spec)
+        if spec.url is not None:
+            spec = with_fetchers(fabric, spec, receivers)
+            receivers = [name for name in receivers if name != spec.source]
+        self._spec, self._receivers = with_shards(spec, receivers), receivers
+        check_holds(self._spec)
+        self._topology, self._others = fabric.snapshot(), divider.others()
+
+    def plan(self, size: int | None = None) -> Plan:
+        """`size` of the file, where the request does not say it, or another one. Raises Problem."""
+        return _plan(graph_of(self._topology), self._others, self._spec, self._receivers, size)
+
+    def check_deadline(self) -> None:
+        """Raises Problem where the links cannot give in time what is asked for."""
+        spec, found = self._spec, self.plan()
+        if found.deadline_met is False:
+            raise Problem(
+                409,
+                "deadline",
+                f"it takes {found.expected_s:.1f} s at the {found.rate_bps / 1e6:.1f} Mbit/s that the links have for "
+                f"it beside other groups, more than {spec.deadline_s:g} s",
+                what=spec.source,
+                remedy="give it more time, or wait until others are done: POST /plan says what it would get",
+            )
+
+
+def _plan(graph: nx.Graph, others: Others, spec: GroupSpec, receivers: list[str], size: int | None) -> Plan:
     unreachable: list[str] = []
     try:
         found = steiner_trees(graph, spec.source, receivers, spec.options.trees, {})
@@ -63,7 +90,7 @@ def dry_run(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: 
     size = spec.size if size is None else size
     least = MARGIN * size * 8 / spec.deadline_s if size is not None and spec.deadline_s is not None else 0.0
     ask = Ask(uses, float(spec.weight), spec.priority == "background", least, most)
-    rates = divider.plan(ask)
+    rates = others.beside(ask, graph)
     total = sum(rates.values())
     each = {name: sum(rates[i] for i, tree in enumerate(trees) if name in tree.receivers) for name in reached}
     slowest = min(each.values(), default=0.0)
@@ -122,20 +149,6 @@ def _beside_bounds(
         Gap(part=gap.part, receiver=gap.receiver),
         Cut(receiver=tightest, bps=cut.capacity_bps, arcs=list(cut.arcs)),
     )
-
-
-def check_deadline(fabric: Fabric, sets: dict[str, list[str]], divider: Divider, spec: GroupSpec) -> None:
-    """Runs in a thread of its own. Raises Problem where the links cannot give in time what is asked for."""
-    found = dry_run(fabric, sets, divider, spec, spec.size)
-    if found.deadline_met is False:
-        raise Problem(
-            409,
-            "deadline",
-            f"it takes {found.expected_s:.1f} s at the {found.rate_bps / 1e6:.1f} Mbit/s that the links have for "
-            f"it beside other groups, more than {spec.deadline_s:g} s",
-            what=spec.source,
-            remedy="give it more time, or wait until others are done: POST /plan says what it would get",
-        )
 
 
 @dataclass(frozen=True)

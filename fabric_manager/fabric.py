@@ -19,7 +19,7 @@ from msgspec import structs
 
 from datacast.core import constants
 
-from .api import LinkSpec, NodeSpec
+from .api import Kind, LinkSpec, NodeSpec
 from .api.topology import (
     Change,
     Counted,
@@ -55,7 +55,7 @@ class Node:
     """What is known of a node beyond the wiring."""
 
     name: str
-    kind: str
+    kind: Kind
     forwards: bool
     registered: bool = False
     seen: bool = False
@@ -239,6 +239,11 @@ class Fabric:
                 self._edge_at.setdefault(end, {})[int(port or 0)] = self._key(name, link.to)
             self._up[self._key(name, link.to)] = self._computed(name, link.to)
         self.version += 1
+
+    def place(self, name: str) -> NodeSpec:
+        """What it is and its cables, by its ports."""
+        ends = sorted((int(data["ports"][name]), to) for _, to, data in self.graph.edges(name, data=True))
+        return NodeSpec(kind=self.nodes[name].kind, links=[LinkSpec(to=to, port=port) for port, to in ends])
 
     def remove(self, name: str, now_ns: int | None) -> list[Change]:
         node = self.nodes[name]

@@ -15,7 +15,7 @@ from datacast.services.service import answer
 from .api import GroupSpec, Name, orders
 from .api import Path as FilePath
 from .api.records import Cordon, Disk, Fetched, GroupSummary, Host, MasterOf
-from .dry_run import check_deadline, dry_run
+from .dry_run import DryRun
 from .fabric import Fabric
 from .groups import Groups
 from .record import Record, summary, told
@@ -35,6 +35,9 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     def record_of(record: Record, status: int = 200) -> Response:
         return answer(told(record, groups.divider.share_of(record.id)), status)
 
+    def dry_run(spec: GroupSpec) -> DryRun:
+        return DryRun(fabric, groups.sets.all(), groups.divider, spec)
+
     @app.post("/groups", status_code=201, dependencies=controller)
     async def create(
         spec: GroupSpec,
@@ -43,13 +46,13 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         x_datacast_by: By = "",
     ) -> Response:
         if spec.deadline_s is not None and spec.size is not None:
-            await asyncio.to_thread(check_deadline, fabric, groups.sets.all(), groups.divider, spec)
+            await asyncio.to_thread(dry_run(spec).check_deadline)
         record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
         return record_of(record, 201)
 
     @app.post("/plan", dependencies=controller)
     async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> Response:
-        return answer(await asyncio.to_thread(dry_run, fabric, groups.sets.all(), groups.divider, spec, size))
+        return answer(await asyncio.to_thread(dry_run(spec).plan, size))
 
     @app.get("/groups", dependencies=controller)
     async def listing(

@@ -234,6 +234,8 @@ class Groups:
         """One that has ended; returns what it was. Raises Problem."""
         held = self._held(group)
         async with held.lock:
+            if held.unsure:
+                await self._look_up(held)
             if not machine.final(held.record):
                 raise Problem(
                     409, "not_ended", f"group {group} is {held.record.state}", what=group,
@@ -262,6 +264,8 @@ class Groups:
         record = self.get(group)
         requests.check_host(self.fabric, "host", host)
         requests.check_late(record.spec, host)
+        if host not in record.receivers:
+            self.cordons.check([host])
         if not self.fabric.nodes[host].registered:
             raise requests.no_agent(host)
         return await self._do(group, Join(host, None if dest_path is None else requests.check_dest_path(dest_path)))

@@ -6,6 +6,7 @@ node are numbered without gaps. Its links are down, nobody can register for it, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ class Wiring:
     ) -> None:
         self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
         self._revisions: dict[str, int] = {}
+        self._changing = asyncio.Lock()
+        """Two that come at once would take the same port of a neighbour."""
 
     def begin(self, entries: list[Entry]) -> None:
         """With what the store holds; what no longer fits the topology is left out."""
@@ -57,6 +60,10 @@ class Wiring:
 
     async def put(self, name: str, spec: NodeSpec) -> NodeState:
         """A new node, or one that was taken away comes back where it was. Raises Problem."""
+        async with self._changing:
+            return await self._put(name, spec)
+
+    async def _put(self, name: str, spec: NodeSpec) -> NodeState:
         node = self.fabric.nodes.get(name)
         if node is not None and not node.removed:
             raise Problem(
@@ -64,6 +71,8 @@ class Wiring:
             )
         if len(self.fabric.nodes) >= NODES_MAX:
             raise Problem(409, "limit", f"the fabric has {NODES_MAX} nodes, that is the most", what=name)
+        if node is not None:
+            self._check_place(name, spec)
         try:
             added = self.fabric.numbered(name, spec) if node is None else None
         except FabricError as error:
@@ -84,8 +93,23 @@ class Wiring:
                 self._publish(change)
         return self.fabric.node(name)
 
+    def _check_place(self, name: str, spec: NodeSpec) -> None:
+        """One that comes back has the cables that it had. Raises Problem."""
+        place = self.fabric.place(name)
+        asked = [link.to for link in spec.links]
+        if spec.kind != place.kind or sorted(asked) != sorted(link.to for link in place.links):
+            had = f"a {place.kind} with cables to {few([link.to for link in place.links], 16)}"
+            raise Problem(
+                409, "has_a_place", f"{name} was {had}, and its ports there are kept for it", what=name,
+                remedy="add it as it was, or under another name",
+            )  # fmt: skip
+
     async def delete(self, name: str) -> None:
         """Raises Problem."""
+        async with self._changing:
+            await self._delete(name)
+
+    async def _delete(self, name: str) -> None:
         node = self.fabric.nodes.get(name)
         if node is None or node.removed:
             raise Problem(404, "unknown_node", f"the fabric has no node {name!r}", what=name)

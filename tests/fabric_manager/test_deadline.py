@@ -45,10 +45,14 @@ def test_a_group_is_planned_at_once_only_where_a_deadline_and_a_size_are_given(m
     """To plan takes a large fabric a second: nobody waits for it who asked for nothing that could be refused."""
     asked: list[tuple[float | None, int | None]] = []
 
-    def note(_fabric: object, _sets: object, _divider: object, spec: GroupSpec) -> None:
-        asked.append((spec.deadline_s, spec.size))
+    class Noted:
+        def __init__(self, _fabric: object, _sets: object, _divider: object, spec: GroupSpec) -> None:
+            self.spec = spec
 
-    monkeypatch.setattr("datacast.fabric_manager.group_routes.check_deadline", note)
+        def check_deadline(self) -> None:
+            asked.append((self.spec.deadline_s, self.spec.size))
+
+    monkeypatch.setattr("datacast.fabric_manager.group_routes.DryRun", Noted)
 
     async def scenario():
         async with lab(star(3), rates=[20_000.0]) as it:

@@ -10,9 +10,11 @@ import pytest
 from datacast.core.trees import TreeError
 from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.api.records import Cut, Gap, Plan
+from datacast.fabric_manager.api.reports import Progress, TreeFigures
 from datacast.fabric_manager.divider import Divider
-from datacast.fabric_manager.dry_run import dry_run
+from datacast.fabric_manager.dry_run import DryRun
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.told import Registration
 from datacast.services.problems import Problem
 
@@ -37,7 +39,7 @@ def fabric(edges: list[tuple[str, str, int]], hosts: int) -> Fabric:
 
 def planned(it: Fabric, source: str, receivers: list[str], **options: object) -> Plan:
     spec = GroupSpec(source=source, source_path="/f", receivers=receivers, options=GroupOptions(**options))
-    return dry_run(it, {}, Divider(it, lambda group, message: None), spec, 10**6)
+    return DryRun(it, {}, Divider(it, lambda group, message: None), spec).plan(10**6)
 
 
 def combination() -> Fabric:
@@ -52,6 +54,22 @@ def test_a_plan_at_its_bounds_has_no_gap_and_names_the_cut() -> None:
     found = planned(it, "h0", ["h1", "h2"])
     assert found.bound_bps == {"h1": 100 * MBIT, "h2": 10 * MBIT} and found.gap == Gap(part=0.0, receiver=None)
     assert found.cut == Cut(receiver="h2", bps=10 * MBIT, arcs=[("s0", "h2")])
+
+
+def test_a_plan_is_of_the_moment_it_was_asked_for_in() -> None:
+    """It is computed in a thread, while groups and nodes come and go."""
+    it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT)], 2)
+    divider = Divider(it, lambda group, message: None)
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"])
+    asked = DryRun(it, {}, divider, spec)
+    figures = TreeFigures(state="running", arcs=[("h0", "s0"), ("s0", "h1")], most_bps=100 * MBIT)
+    other = Record(id="g", spec=spec, state="running", owner="w", progress=Progress(size=1, trees={"1": figures}))
+    divider.follow(other, False)
+    it.remove("h1", None)
+    assert asked.plan(10**6).rate_bps == 100 * MBIT
+    it.restore("h1", 2)
+    it.register(Registration.read({"node": "h1", "kind": "host", "addr": "10.0.0.1:7600"}), 7, 3)
+    assert DryRun(it, {}, divider, spec).plan(10**6).rate_bps == 50 * MBIT
 
 
 def test_one_rate_for_all_is_held_against_the_least_bound() -> None:

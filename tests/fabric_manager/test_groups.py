@@ -229,6 +229,35 @@ def test_who_may_not_join_a_group_that_runs_is_told_why() -> None:
             order = {"source": "h0", "receivers": ["h1", "h2"], "source_path": "/srv/file"}
             parts = await it.client.create_group({**order, "shards": {"h1": ["0-999"]}})
             whole = await it.client.create_group(order)
-            return [await refused(it, parts, "h3"), await refused(it, whole, "h0"), await refused(it, whole, "h9")]
+            told = [await refused(it, parts, "h3"), await refused(it, whole, "h0"), await refused(it, whole, "h9")]
+            await it.manager.groups.cordons.put("h4", "new disks")
+            return [*told, await refused(it, whole, "h4")]
 
-    assert run(scenario()) == [(409, "has_shards"), (422, "source_among_receivers"), (422, "unknown_host")]
+    wanted = [(409, "has_shards"), (422, "source_among_receivers"), (422, "unknown_host"), (409, "cordoned")]
+    assert run(scenario()) == wanted
+
+
+def test_a_group_whose_resuming_was_written_without_an_answer_is_not_forgotten_as_ended() -> None:
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0]) as it:
+            it.world.agents["h1"].fail["open"] = ("disk_full", "no room")
+            group = await it.start("h0", ["h1", "h2"], 1_000_000)
+            assert (await it.end(group))["state"] == "partial"
+            del it.world.agents["h1"].fail["open"]
+            kept, put = it.manager.groups.kept, it.manager.groups.kept.put
+
+            async def lose(key: str, value: str, revision: int) -> int:
+                await put(key, value, revision)
+                kept.put = put
+                raise StoreError("the answer was lost")
+
+            kept.put = lose
+            told = []
+            for ask in (it.client.resume_group, it.client.forget_group):
+                with pytest.raises(Problem) as refused:
+                    await ask(group["id"])
+                told.append(refused.value.code)
+            return told, await it.end(group)
+
+    told, record = run(scenario())
+    assert told == ["store", "not_ended"] and record["state"] == "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +12,11 @@ from small import run, star, until
 from datacast.fabric_manager.api import LinkSpec, NodeSpec
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.keys import Kept
 from datacast.fabric_manager.told import FabricError, Registration
+from datacast.fabric_manager.wiring import Wiring
 from datacast.services.problems import Problem
+from datacast.services.store import Store, open_store
 from lab import lab
 
 
@@ -91,19 +95,56 @@ def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
     assert entry is not None and '"removed": true' in entry.value
 
 
-def test_what_was_added_is_there_after_a_restart(tmp_path) -> None:
-    from datacast.fabric_manager.keys import Kept
-    from datacast.fabric_manager.wiring import Wiring
-    from datacast.services.store import open_store
+def wiring_of(fabric: Fabric, store: Store) -> Wiring:
+    return Wiring(fabric, Kept(store), lambda change: None, lambda name: [])
 
+
+def test_nodes_that_come_at_once_get_a_port_each(tmp_path: Path) -> None:
+    async def scenario():
+        store = open_store(str(tmp_path / "store"))
+        fabric = Fabric(star(3))
+        wiring = wiring_of(fabric, store)
+        await asyncio.gather(*(wiring.put(name, host("s")) for name in ("h7", "h8", "h9")))
+        again = Fabric(star(3))
+        wiring_of(again, store).begin(await store.list(""))
+        await store.close()
+        return fabric.snapshot(), again.snapshot()
+
+    now, again = run(scenario(), 20)
+    ports = [link.v_port if link.v == "s" else link.u_port for link in now.links]
+    assert sorted(ports) == list(range(6))
+    assert again.links == now.links, "all of them are there after a restart"
+
+
+def test_one_that_comes_back_with_other_cables_is_told_that_its_place_is_kept(tmp_path: Path) -> None:
+    async def scenario():
+        store = open_store(str(tmp_path / "store"))
+        fabric = Fabric(star(3))
+        wiring = wiring_of(fabric, store)
+        await wiring.put("s2", NodeSpec(kind="switch", links=[LinkSpec(to="s")]))
+        await wiring.delete("h1")
+        told = []
+        for spec in (host("s2"), host("s", "s2"), NodeSpec(kind="switch", links=[LinkSpec(to="s")])):
+            with pytest.raises(Problem) as refused:
+                await wiring.put("h1", spec)
+            told.append((refused.value.status, refused.value.code, fabric.nodes["h1"].removed))
+        came = await wiring.put("h1", host("s"))
+        await store.close()
+        return told, came
+
+    told, came = run(scenario(), 20)
+    assert told == [(409, "has_a_place", True)] * 3 and not came.removed
+
+
+def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
     async def scenario():
         store = open_store(str(tmp_path / "store"))
         first, second = Fabric(star(3)), Fabric(star(3))
-        wiring = Wiring(first, Kept(store), lambda change: None, lambda name: [])
+        wiring = wiring_of(first, store)
         await wiring.put("h8", host("s"))
         await wiring.put("h9", host("s"))
         await wiring.delete("h8")
-        Wiring(second, Kept(store), lambda change: None, lambda name: []).begin(await store.list(""))
+        wiring_of(second, store).begin(await store.list(""))
         await store.close()
         return first.snapshot(), second.snapshot()
 
