@@ -2,8 +2,8 @@
 
 A connection is given up where it brings nothing and nothing else is heard of its site; what is on its way then is lost,
 and comes again. So nobody is given up who is only behind others in a queue, or waits for the bytes itself: its answers
-to questions are heard meanwhile. Time is counted in ticks: a process that had no processor has waited for nobody, and
-what came meanwhile is in its sockets.
+to questions are heard meanwhile. Time is counted in ticks, each some turns of the loop at least: a process that had no
+processor, or little of one, has waited for nobody, and what came meanwhile is in its sockets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-TICK_S = 0.25
+TICK_S, TURNS = 0.25, 8
+"""Of a tick, at least. An answer takes some turns to be read, each long where others have the processor: by time alone
+every one would be given up before it is whole, and asked for again."""
 STILL, DEAD = 8, 48
 """Ticks. After a cut the first is sooner than TCP's own timers; the second is of a connection that alone is dead."""
 
@@ -43,13 +45,20 @@ class Patience:
             self._waits.add(wait)
             if self._timer is None:
                 self._quiet = 0
-                self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+                self._timer = asyncio.get_running_loop().call_later(TICK_S, self._turn, TURNS)
             try:
                 found = await work
             finally:
                 self._waits.discard(wait)
         self.heard()
         return found
+
+    def _turn(self, left: int) -> None:
+        """What has come in is read by others before the tick counts."""
+        if left:
+            asyncio.get_running_loop().call_soon(self._turn, left - 1)
+        else:
+            self._tick()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -59,4 +68,4 @@ class Patience:
             if wait.ticks >= (STILL if self._quiet >= STILL else DEAD):
                 self._waits.discard(wait)  # once: to end may take it longer than a tick
                 wait.limit.reschedule(loop.time())
-        self._timer = loop.call_later(TICK_S, self._tick) if self._waits else None
+        self._timer = loop.call_later(TICK_S, self._turn, TURNS) if self._waits else None

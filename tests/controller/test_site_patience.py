@@ -77,3 +77,15 @@ def test_a_process_that_stood_still_has_waited_for_nobody() -> None:
         return await Patience().of(came)
 
     assert asyncio.run(run()) == b"came"
+
+
+def test_an_answer_that_takes_as_many_turns_as_there_are_is_waited_for_however_long_each_is() -> None:
+    """Each turn of the loop is longer than a tick: beside a load of 40 a site's bytes were asked for for ever."""
+
+    async def answer() -> bytes:
+        for _ in range(module.STILL * module.TURNS // 2):
+            time.sleep(2 * module.TICK_S)
+            await asyncio.sleep(0)
+        return b"came"
+
+    assert asyncio.run(Patience().of(answer())) == b"came"
