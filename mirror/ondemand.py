@@ -22,6 +22,8 @@ from .store import Store
 log = logging.getLogger("datacast.mirror")
 
 POLL_S, LOOK_S = 1.0, 0.1
+RETRY_S = 10.0
+"""A controller that does not answer, or cannot, is asked again for so long: else each host would go to the registry."""
 AT_ONCE = 16
 """Layers that are waited for."""
 AGAIN_S = 60.0
@@ -60,21 +62,26 @@ class OnDemand:
         return await asyncio.shield(task)
 
     async def _fetch(self, registry: str, name: str, digest: str) -> Path | None:
-        end = time.monotonic() + self._wish.patience_s
-        try:
-            group = await asyncio.to_thread(self._ask, registry, name, digest)
-            while True:
-                state = group.state if group else "done"  # first: it has come before its group has ended
-                if (path := await self._look(digest, POLL_S)) is not None:
-                    return path
-                if group is None or state in FINAL_STATES or time.monotonic() > end:
-                    break
-                group = await asyncio.to_thread(self._state_of, group.id)
-            what = f"group {group.id} is {state}" if group else "it had come"
-            reason = group.error.message if group and group.error else "it is not here"
-            log.warning("%s of %s/%s: %s: %s", digest, registry, name, what, reason)
-        except Problem as problem:
-            log.warning("%s of %s/%s: %s", digest, registry, name, problem)
+        answered = time.monotonic()
+        end = answered + self._wish.patience_s
+        group: GroupRecord | GroupSummary | None = None
+        over = False
+        while True:
+            try:
+                asked = (self._state_of, group.id) if group else (self._ask, registry, name, digest)
+                group = await asyncio.to_thread(*asked)
+                answered, over = time.monotonic(), group is None or group.state in FINAL_STATES
+                what = f"group {group.id} is {group.state}" if group else "it had come"
+                reason = group.error.message if group and group.error else "it is not here"
+            except Problem as problem:
+                # In the same words it makes no second group; and one that runs goes on.
+                over = problem.status < 500 or time.monotonic() > answered + RETRY_S
+                what, reason = "it cannot be ordered", str(problem)
+            if (path := await self._look(digest, POLL_S)) is not None:  # first: it has come before its group has ended
+                return path
+            if over or time.monotonic() > end:
+                break
+        log.warning("%s of %s/%s: %s: %s", digest, registry, name, what, reason)
         if len(self._failed) >= FAILURES_MAX:
             self._failed.clear()
         self._failed[digest] = time.monotonic() + AGAIN_S

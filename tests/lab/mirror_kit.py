@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from containerd import Containerd
-from registry import Registry
+from registry import Registry, sha256
 
 from datacast.lab.lab import Lab
 
@@ -31,6 +31,12 @@ class MirrorLab:
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         where = ("--controller", self.rest, "--token-file", str(self.token))
         return subprocess.run([BIN / "datacast", *words, *where], capture_output=True, text=True, timeout=500)
+
+    def said(self, registry: Registry, data: bytes) -> str:
+        """What the mirrors have said, and who asked the registry for this blob."""
+        logs = [*self.token.parent.glob("mirror-*.log"), self.token.parent / "controller.log"]
+        asked = [line for line in (registry.folder / "log").read_text().splitlines() if sha256(data) in line]
+        return "\n".join([*(f"{log.name}: {log.read_text()}" for log in logs), *asked])
 
     def pull_everywhere(self, image: str, unpack: bool = True) -> float:
         """All hosts at once; seconds until the last has it."""

@@ -20,11 +20,12 @@ from starlette.testclient import TestClient
 from datacast.cli.prepull import oci_name
 from datacast.controller.api.records import GroupRecord, GroupSummary
 from datacast.fabric_manager.api import GroupSpec
+from datacast.mirror import ondemand
 from datacast.mirror.app import make_app
 from datacast.mirror.main import main
 from datacast.mirror.ondemand import AGAIN_S, AT_ONCE, OnDemand, Wish
 from datacast.mirror.store import Store
-from datacast.services.problems import Problem
+from datacast.services.problems import Problem, Unreachable
 
 BLOB = b"layer" * 1000
 NAME = hashlib.sha256(BLOB).hexdigest()
@@ -233,6 +234,48 @@ def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(s
     controller = Ended(lambda spec: "running")
     assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
     assert controller.keys == []
+
+
+@pytest.mark.parametrize("away", ["asked", "ordered", "followed"])
+def test_a_controller_that_is_away_for_a_moment_is_asked_again_in_the_same_words(store: Store, away: str) -> None:
+    """One host of many went to the registry for itself: the layer left it twice."""
+    digest, name, told = "sha256:" + 64 * "b", 64 * "b", list[str]()
+
+    class Away(Controller):
+        def once(self, what: str) -> None:
+            told.append(what)
+            if what == away and told.count(what) == 1:
+                raise Unreachable(503, "unreachable", "no controller")
+
+        def groups(self, label: str) -> list[GroupSummary]:
+            self.once("asked")
+            return []
+
+        def create_group(self, spec: GroupSpec, key: str) -> GroupRecord:
+            made = super().create_group(spec, key)  # it may have been carried out
+            self.once("ordered")
+            return made
+
+        def group(self, group: str) -> GroupRecord:
+            self.once("followed")
+            (store.folder / "blobs" / name).write_bytes(b"here")
+            return made_records.group(id=group, state="done")
+
+    controller = Away(lambda spec: "running")
+    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
+    assert told.count(away) == 2 and len({*controller.keys}) == 1
+
+
+def test_a_controller_that_stays_away_is_not_asked_for_ever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Away(Controller):
+        def groups(self, label: str) -> list[GroupSummary]:
+            self.keys.append(label)
+            raise Unreachable(503, "unreachable", "no controller")
+
+    controller = Away(None)
+    monkeypatch.setattr(ondemand, "RETRY_S", 0.0)
+    assert wait_for(store, controller, ("r:1", "x", "sha256:" + 64 * "c")) == [None]
+    assert len(controller.keys) == 1
 
 
 def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
