@@ -262,8 +262,10 @@ DRAWING = $(shell grep -rlE 'from drawing|@given' tests --include='test_*.py')
 draws: build ## input that tests make up, drawn by chance where every other run draws the same: TIMES=50
 	@DATACAST_DRAWS=$(or $(TIMES),50) PYTHONHASHSEED=random nice -n 10 $(PY) -m pytest -q -n $(shell nproc) --timeout 7200 $(DRAWING)
 
+# In memory: the disk would be waited for, and what it may lose is what tests/powerloss/disk.py says, not what it does.
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000
-	@DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 tests/powerloss
+	@room=$$(mktemp -d /dev/shm/power-loss.XXXXXX); trap 'rm -rf "$$room"' EXIT; \
+	  DATACAST_CUTS=$(or $(CUTS),10000) $(PY) -m pytest -q --timeout 3600 --basetemp "$$room/tests" tests/powerloss
 
 kills: build ## leader, workers, controller and etcd's members killed under transfers in a lab: KILLS=200 SEED=1
 	@PYTHONPATH=tests $(PY) -m kills --kills $(or $(KILLS),200) --seed $(or $(SEED),1)

@@ -58,7 +58,7 @@ def test_a_certificate_that_was_issued_is_there_with_its_key(witness: Witness, t
     ops = witness.python(AUTHORITY)
     for number, (moment, state, rng) in enumerate(disk.cuts(ops, CUTS, 3)):
         where = f"cut {number} after {moment} operations"
-        folder = witness.lay_out(state.cut(rng), tmp_path / str(number))
+        folder = witness.lay_out(state.cut(rng), tmp_path / "cut")
         for path in folder.glob("*.pem"):
             read_certificate(path)  # whole, or not there
         try:

@@ -59,7 +59,7 @@ def test_what_was_answered_is_there_and_whole(witness: Witness, tmp_path: Path):
     assert sum(op.kind == "S" for op in ops) > 50, "the store does not sync"
     for number, (moment, state, rng) in enumerate(disk.cuts(ops, CUTS, 4)):
         where = f"cut {number} after {moment} operations"
-        folder = witness.lay_out(state.cut(rng), tmp_path / str(number))
+        folder = witness.lay_out(state.cut(rng), tmp_path / "cut")
         found = asyncio.run(stored(folder / "store.db"))
         sure, perhaps = values(state.marks)
         for key, value in found.items():
@@ -68,5 +68,3 @@ def test_what_was_answered_is_there_and_whole(witness: Witness, tmp_path: Path):
             assert int(head) in {sure.get(key), perhaps.get(key)}, f"{where}: {key} is {head}, was {sure.get(key)}"
         assert sure.keys() <= found.keys(), f"{where}: lost {sure.keys() - found.keys()}"
         assert all(int(found[key].split(" ")[0]) >= n for key, n in sure.items()), f"{where}: an old value is back"
-        for path in folder.iterdir():
-            path.unlink()

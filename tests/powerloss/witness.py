@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -66,7 +67,9 @@ class Witness:
             journal.write(disk.ENTRY.pack(ord("K"), 0, len(text) + 1, 0, 0, 0) + text.encode() + b"\n")
 
     def lay_out(self, content: dict[str, bytes], where: Path) -> Path:
-        """The folder as a program finds it after the cut."""
+        """The folder as a program finds it after the cut; what a cut before has left there goes: ten thousand of them
+        would not fit into memory."""
+        shutil.rmtree(where, ignore_errors=True)
         disk.lay_out(content, self.root, where)
         return where
 
