@@ -322,7 +322,7 @@ lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@mkdir -p $(BUILD)/types/datacast; ln -sfn $(CURDIR)/libdatacast/python $(BUILD)/types/datacast/core
 	@for room in $(ROOMS); do ln -sfn $(CURDIR)/$$room $(BUILD)/types/datacast/$$room; done
 	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(CACHED)/types $(ROOMS:%=-p datacast.%)
-	@$(PY) -m pytest -q tests/test_layout.py
+	@$(PY) -m pytest -q tests/test_layout.py tests/test_docs.py
 
 format: $(BUILD)/.venv ## C as .clang-format says
 	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format -i
