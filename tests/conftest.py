@@ -24,6 +24,7 @@ ROWS = skips.read()
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
 drawing.register()
+os.environ.pop("PYTHONUNBUFFERED", None)  # users have it not: a program whose first line is not flushed shows none
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -317,6 +317,13 @@ def test_openapi_describes_the_options_and_the_problems() -> None:
                     assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
 
 
+def test_streams_are_described_as_what_they_are_answered_with() -> None:
+    paths = make_app(FabricManagerClient("http://127.0.0.1:9")).openapi()["paths"]
+    events = paths["/events"]["get"]["responses"]
+    assert [status for status in events if status.startswith("2")] == ["200"]
+    assert list(events["200"]["content"]) == ["text/event-stream"]
+
+
 def test_every_answer_is_described_by_its_type() -> None:
     paths = make_app(FabricManagerClient("http://127.0.0.1:9")).openapi()["paths"]
     bare = [

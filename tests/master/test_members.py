@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from datacast.master.answers import Reader, StatusAnswer
+from datacast.master.figures import Figures
 from datacast.master.looks import UNKNOWN, Look, Row
 from datacast.master.members import Counts, Member
 
@@ -78,3 +81,14 @@ def test_who_had_it_before_the_group_was_resumed_has_no_time_of_its_own() -> Non
     member = Member("h1", "receiver", "10.0.0.1:7600", "done", t_done_ns=5_000_000_000)
     assert member.figures(10, 2_000_000_000, trees=False).finish_s == 3.0
     assert member.figures(10, 9_000_000_000, trees=False).finish_s is None
+
+
+def test_a_receiver_is_done_when_it_says_so_itself_and_now_where_it_does_not() -> None:
+    """A master may hear of it later: the finish is the receiver's own."""
+    silent = Mock()
+    figures = Figures(Mock(size=10), silent, silent, resumed=silent, vouched=silent, not_fetched=silent)
+    own, other = (Member(name, "receiver", "10.0.0.1:7600", "open") for name in ("h1", "h2"))
+    figures.done(own, 5)
+    before = time.time_ns()
+    figures.done(other, None)
+    assert own.t_done_ns == 5 and other.t_done_ns is not None and before <= other.t_done_ns <= time.time_ns()

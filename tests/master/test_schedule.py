@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from datacast.master.schedule import Scheduler
-from datacast.master.tree_queue import Extent, TreeQueue, links_needed, turn
+from datacast.master.tree_queue import ALL, Extent, TreeQueue, links_needed, turn
 
 STEP_S = 0.005
 SIGNAL_S = 0.01
@@ -350,3 +350,9 @@ def test_the_last_pieces_of_a_tree_that_crawls_go_to_one_that_is_free() -> None:
     assert cut is not None and (cut.tree, cut.seq) == (2, 0)
     scheduler.cut_done(now)
     assert {extent.tree for extent in scheduler.assign(now)} == {1} and not scheduler.pooled
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0.5, 20.0), (1.0, 10.0), (0.0, float("inf"))])
+def test_how_long_a_slow_tree_still_needs_is_known_below_a_piece_a_second_too(rate: float, seconds: float) -> None:
+    queue = TreeQueue(1, rate, end=10, next=10, extents=[Extent(1, 0, 0, 10)])
+    assert Scheduler._left_for(queue, ALL, 0.0) == (seconds, 10)

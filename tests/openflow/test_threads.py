@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ from typing import Any
 
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
+from datacast.services import framing
 
 
 def thread(name: str) -> threading.Thread:
@@ -50,3 +52,17 @@ def test_a_reporter_that_was_told_to_stop_says_nothing_any_more() -> None:
         assert telling.wait(60)
         reporter.stop()
         assert not speaking.is_alive()
+
+
+def test_what_the_fabric_manager_refuses_is_told_and_the_reporter_goes_on() -> None:
+    told = queue.SimpleQueue[tuple[str, str]]()
+    with socket.create_server(("127.0.0.1", 0)) as manager:
+        address = f"127.0.0.1:{manager.getsockname()[1]}"
+        reporter = Reporter(address, lambda: [], lambda node, error: told.put((node, error)))
+        reporter.start()
+        connection, _ = manager.accept()
+        with connection:
+            for node in ("s1", "s2"):
+                connection.sendall(framing.encode({"type": "error", "node": node, "error": "no such node"}))
+                assert told.get(timeout=60) == (node, "no such node")
+        reporter.stop()

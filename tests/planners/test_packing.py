@@ -21,7 +21,7 @@ from datacast.core.rates import arc_rates, rated_trees
 from datacast.core.trees import Network, Unreachable
 from datacast.planners.fluid import stages
 from datacast.planners.packing import pack
-from datacast.planners.small import RECEIVERS_MAX, _no_more, packed
+from datacast.planners.small import RECEIVERS_MAX, _in_whole_bits, _no_more, packed
 from datacast.planners.solver import programme
 
 
@@ -220,3 +220,12 @@ def test_the_gap_that_is_told_is_the_gap_there_is():
             assert not forwards or told.part == 0, f"seed {seed}: the bound is known to be reachable"
             short += told.part > 0
     assert short >= 5, "some nets must fall short, or this shows nothing"
+
+
+@pytest.mark.parametrize("over", [0, 1, 2])
+def test_a_cable_is_not_overfilled_by_a_single_bit(over: int) -> None:
+    graph = nx.DiGraph()
+    graph.add_edge("a", "b", capacity=100)
+    arcs = frozenset({("a", "b")})
+    rates = [rate for rate, _ in _in_whole_bits(((60.0, arcs), (40.0 + over, arcs)), graph)]
+    assert rates == [60 - over, 40 + over]

@@ -168,3 +168,12 @@ def test_receivers_with_different_numbers_of_links_get_rates_of_their_own_unless
     assert chosen(["b", "c"]) and not chosen(["b", "c"], "together")
     assert not chosen(["b"]) and not chosen(["c"])
     assert not might_differ(g, ["b", "nobody"], 100)
+
+
+@pytest.mark.parametrize("name", ["dijkstra", "max-bottleneck"])
+def test_what_does_not_know_of_its_own_hops_sends_each_copy_over_the_sources_cable(name: str) -> None:
+    """Dijkstra's way and the maximum-bottleneck tree: by the room that cables have to begin with."""
+    net = planners.hosts(network([("a", "s", 60), ("b", "s", 60), ("c", "s", 60), ("d", "s", 60)], {"s"}))
+    plan = planners.plan(net, "a", ["b", "c", "d"], name)
+    assert {hop for tree in plan.trees for hop in tree.hops} == {("a", "b"), ("a", "c"), ("a", "d")}
+    assert ranked(plan) == [20, 20, 20]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import FrozenInstanceError
 
 import networkx as nx
 import pytest
@@ -341,6 +342,13 @@ def test_same_seed_same_trees(spec):
         return first
 
     assert once() == once()
+
+
+def test_a_tree_is_not_changed_by_who_holds_it():
+    g = topologies.parse("bcube:4,1")
+    tree = Network(g).steiner_trees("00", ["33", "01"])[0]
+    with pytest.raises(FrozenInstanceError):
+        tree.depth = 1
 
 
 def test_max_trees():
