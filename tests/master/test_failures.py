@@ -15,9 +15,6 @@ from datacast.core.wire import decode_route
 from datacast.fabric_manager.api.topology import LinkChange, Topology
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.told import Registration
-from datacast.master import requests
-from datacast.master.crew import Crew
-from datacast.master.errors import GroupError
 from datacast.master.forest import Forest
 from datacast.master.group import Group
 from datacast.master.links import Appliance, Change
@@ -388,28 +385,6 @@ def test_a_group_whose_last_receiver_is_done_while_another_master_asks_is_done(m
     record = run(scenario())
     assert record["state"] == "done", record["error"]
     assert record["receivers"]["h1"]["state"] == "done"
-
-
-def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_group(monkeypatch) -> None:
-    async def scenario():
-        async with lab(star(3), rates=[RATE]) as it:
-            insist = Crew._insist
-
-            async def ends(crew, op, *more):
-                if crew.adopted and op is requests.OPEN:
-                    raise GroupError("cancelled", "it is not wanted any more")
-                return await insist(crew, op, *more)
-
-            monkeypatch.setattr(Crew, "_insist", ends)
-            group = await it.start("h0", ["h1", "h2"], SIZE)
-            await it.running(group, 100)
-            await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
-            await it.masters.kill(group["id"])
-            record = await it.end(group)
-            await until(lambda: {"h0", "h1", "h2"} <= {name for name, _ in it.world.ops("close")}, "all forget")
-            return record
-
-    assert run(scenario())["state"] == "failed"
 
 
 @pytest.mark.parametrize("begins, code", [(True, "busy"), (False, "busy"), (False, "overtaken")])

@@ -1,0 +1,36 @@
+"""A master that takes over from another one, and gets no further than to ask."""
+
+from __future__ import annotations
+
+from simulated import run
+from small import star, until
+
+from datacast.master import requests
+from datacast.master.crew import Crew
+from datacast.master.errors import GroupError
+from lab import lab
+
+SIZE = 12_000_000
+RATE = 700.0
+
+
+def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_group(monkeypatch) -> None:
+    async def scenario():
+        async with lab(star(3), rates=[RATE]) as it:
+            insist = Crew._insist
+
+            async def ends(crew, op, *more):
+                if crew.adopted and op is requests.OPEN:
+                    raise GroupError("cancelled", "it is not wanted any more")
+                return await insist(crew, op, *more)
+
+            monkeypatch.setattr(Crew, "_insist", ends)
+            group = await it.start("h0", ["h1", "h2"], SIZE)
+            await it.running(group, 100)
+            await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
+            await it.masters.kill(group["id"])
+            record = await it.end(group)
+            await until(lambda: {"h0", "h1", "h2"} <= {name for name, _ in it.world.ops("close")}, "all forget")
+            return record
+
+    assert run(scenario())["state"] == "failed"
