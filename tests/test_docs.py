@@ -41,9 +41,8 @@ def broken(page: Path, text: str) -> list[str]:
             continue
         file, _, anchor = link.partition("#")
         target = page.parent / file if file else page
-        if not target.exists():
-            wrong.append(link)
-        elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text()):
+        leads = target.exists() and (not anchor or target.suffix != ".md" or anchor in anchors(target.read_text()))
+        if not leads:
             wrong.append(link)
     return wrong
 
