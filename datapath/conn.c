@@ -271,6 +271,7 @@ static bool take(struct conn *c)
     refuse(c, "a frame is not an object with a type");
     return false;
   }
+  c->told = n;
   c->ops->message(c, m);
   json_decref(m);
   return true;

@@ -41,6 +41,7 @@ struct conn {
   size_t *budget; /* input bytes all connections hold */
   void *owner;
   struct bytes in, out;
+  uint32_t told; /* bytes of the frame whose message is told */
   bool connecting, handshaking, draining, broken, writing;
   uint32_t lines;          /* not 0: one message per line, of at most so many bytes */
   bool server, hand_write; /* TLS: we are the server; the handshake wants to write */

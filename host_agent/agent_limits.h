@@ -4,9 +4,12 @@
 
 enum {
   /* Signalling (docs/signalling.md). */
-  CONNECTIONS_MAX = 128, /* that others opened to us */
-  PEERS_MAX = 256,       /* connections to children that are kept */
-  CALLS_MAX = 8192,      /* requests under way to children */
+  CONNECTIONS_MAX = 128,          /* that others opened to us */
+  PEERS_MAX = 256,                /* connections to children that are kept */
+  CALLS_MAX = 16384,              /* requests under way to children */
+  CALLER_REQUESTS_MAX = 4 * 1024, /* of one caller that wait for members: four for each of as many groups as can be */
+  CALLER_BYTES_MAX = 32 << 20,    /* and their messages: eight of the longest */
+  CALLER_CALLS_MAX = CALLS_MAX / 2,
   TREE_DEPTH_MAX = 64,
   TREE_MEMBERS_MAX = 8192,
   TREE_CHILDREN_MAX = 128,

@@ -29,7 +29,9 @@ struct peer {
 struct pending {
   struct signalling *all;
   struct conn *from; /* NULL: it went away, nobody wants the answer */
-  json_t *message;   /* id, op, group, all */
+  struct load *load; /* of its caller, also then */
+  size_t bytes;
+  json_t *message; /* id, op, group, all */
   json_t *results;
   dc_time deadline;
   unsigned waiting;
@@ -68,6 +70,7 @@ static void finish(struct pending *p)
   while (*at != p)
     at = &(*at)->next;
   *at = p->next;
+  load_remove(&s->loads, p->load, p->bytes);
   json_decref(p->message);
   json_decref(p->results);
   free(p);
@@ -114,6 +117,7 @@ static void forget(struct call *c)
     at = &(*at)->next;
   *at = c->next;
   c->peer->all->calls_n--;
+  c->pending->load->calls--;
   loop_timer(c->peer->all->loop, &c->timer, DC_NEVER);
 }
 
@@ -143,19 +147,23 @@ static void too_late(struct timer *t, dc_time now)
   pass(c->pending, c->tree);
 }
 
+/* A child answers for those that it was handed, and for nobody else. */
+static void note_those_of(struct pending *p, const json_t *tree, const json_t *results)
+{
+  const char *name = json_string_value(json_object_get(tree, "n"));
+  json_t *result = json_object_get(results, name);
+  if (result != NULL)
+    note(p, name, result);
+  const json_t *c = json_object_get(tree, "c");
+  for (size_t i = 0; i < json_array_size(c); i++)
+    note_those_of(p, json_array_get(c, i), results);
+}
+
 static void answered(struct call *c, const json_t *results)
 {
   struct pending *p = c->pending;
   forget(c);
-  const char *name;
-  json_t *v;
-  unsigned n = 0;
-  json_object_foreach((json_t *)(uintptr_t)results, name, v)
-  {
-    if (++n > TREE_MEMBERS_MAX)
-      break;
-    note(p, name, v);
-  }
+  note_those_of(p, c->tree, results);
   const char *child = json_string_value(json_object_get(c->tree, "n"));
   if (json_object_get(p->results, child) == NULL)
     unreachable(p, c->tree, "its answer does not name it");
@@ -301,7 +309,9 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
     return;
   }
   dc_time left = limit - s->loop->now, theirs = left / 4 * 3;
-  struct call *c = s->calls_n >= CALLS_MAX ? NULL : calloc(1, sizeof *c);
+  struct call *c = s->calls_n >= CALLS_MAX || !load_has_room(p->load) ? NULL : calloc(1, sizeof *c);
+  if (c == NULL)
+    reason = "too many requests are under way";
   struct peer *peer =
       addr == NULL || c == NULL ? NULL : find_peer(s, addr, json_string_value(json_object_get(tree, "n")), &reason);
   if (peer == NULL) {
@@ -321,6 +331,7 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
   peer->calls = c;
   peer->used = ++s->clock;
   s->calls_n++;
+  p->load->calls++;
   p->waiting++;
   loop_timer(s->loop, &c->timer, patient ? s->loop->now + PATIENCE : c->limit);
 
@@ -413,11 +424,20 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
            get_integer(m, "timeout_ms", 1, TIMEOUT_MAX_MS, TIMEOUT_DEFAULT_MS, &timeout, &why) &&
            get_integer(m, "epoch", 0, (UINT64_C(1) << 53) - 1, 0, &epoch, &why) &&
            check_tree(tree, 1, &members, &why)) {
+    struct load *load = load_add(&s->loads, from, from->told, &why);
+    if (load == NULL) {
+      refuse(from, id, &why);
+      return;
+    }
     struct pending *p = calloc(1, sizeof *p);
-    if (p == NULL)
+    if (p == NULL) {
+      load_remove(&s->loads, load, from->told);
       return; /* the sender's own timeout tells */
+    }
     *p = (struct pending){.all = s,
                           .from = from,
+                          .load = load,
+                          .bytes = from->told,
                           .results = json_object(),
                           .deadline = s->loop->now + timeout * DC_MS,
                           .message = json_copy(m),
@@ -533,4 +553,5 @@ void signalling_close(struct signalling *s)
     json_decref(p->results);
     free(p);
   }
+  load_close(&s->loads);
 }

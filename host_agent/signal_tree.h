@@ -10,6 +10,7 @@
 
 #include "datapath/conn.h"
 #include "group.h"
+#include "signal_load.h"
 
 struct call;
 struct peer;
@@ -25,6 +26,7 @@ struct signalling {
   struct caller *callers;
   struct peer *peers;
   struct pending *pending;
+  struct load *loads;       /* of whom they are */
   struct reading *readings; /* for other sites (reading.h) */
   unsigned readings_n;
   uint64_t next_id, clock;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from agent_harness import (
     ASAN,
     PATIENCE,
     PLAIN,
+    Client,
     Net,
     Transfer,
     inside,
@@ -104,6 +106,67 @@ def test_children_of_a_stopped_member_are_reached_before_its_time_is_over(line: 
         line.agents["b"].process.send_signal(signal.SIGCONT)
         server.close()
     assert client.acks[number]["results"] == {name: {"ok": True} for name in "abc"}
+
+
+class Child:
+    """In place of an agent, where only a can reach it: it reads all that comes, and answers with what it is told to."""
+
+    def __init__(self, net: Net, results: Message | None) -> None:
+        run("ip", "-n", net.namespace("a"), "link", "set", "lo", "up")
+        self.results, self.taken = results, 0
+        self.server = inside(net.namespace("a"), lambda: socket.create_server(("127.0.0.1", 0)))
+        self.address = f"127.0.0.1:{self.server.getsockname()[1]}"
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        sock, _ = self.server.accept()
+        decoder = Decoder()
+        with sock:
+            while data := sock.recv(1 << 20):
+                self.taken += len(data)
+                for message in decoder.feed(data) if self.results is not None else ():
+                    sock.sendall(encode({"type": "ack", "id": message["id"], "results": self.results}))
+
+    def member(self, name: str) -> Message:
+        return {"n": name, "a": self.address}
+
+
+def test_a_child_answers_for_those_below_it_alone(line: Net) -> None:
+    """One that was taken over says of others, too, that they have done their part."""
+    line.agents["b"].stop()
+    fine = {"ok": True}
+    child = Child(line, {"x": fine, "y": fine, "b": fine, "z": fine})
+    below = {**child.member("x"), "c": [{"n": "y"}]}
+    results = line.client("a").request("ping", line.member("a", None, [below, line.member("b")]))
+    assert results["x"] == results["y"] == fine and results["b"]["code"] == "unreachable" and "z" not in results, (
+        results
+    )
+
+
+@pytest.mark.parametrize(("most", "filling"), [(4096, 0), (8, 4_190_000)], ids=["requests", "bytes"])
+def test_what_a_caller_has_under_way_is_bounded(line: Net, most: int, filling: int) -> None:
+    """Its child takes every request, and answers none: each keeps its message until its time is over, also when the
+    caller is gone."""
+    child = Child(line, None)
+    tree = line.member("a", None, [child.member("x")])
+
+    def ask_child(client: Client, number: int) -> None:
+        for _ in range(number):
+            before = child.taken
+            client.send("ping", tree, {"x": "x" * filling}, timeout_ms=60_000)
+            if filling:  # more than 16 MiB that wait for it would end its connection
+                until(lambda before=before: child.taken > before + filling, "a request at the child")
+
+    first, second = line.client("a"), line.client("a")
+    ask_child(first, most - 1)
+    assert first.request("ping", line.member("a"))["a"]["ok"]
+    first.close()
+    ask_child(second, 1)
+    for _ in range(2):
+        second.send("ping", tree, {"x": "x" * filling}, timeout_ms=60_000)
+    refused = second.wait(lambda: second.other[1:] and second.other, "two refusals")
+    assert [(m["type"], m["code"]) for m in refused] == [("error", "limit")] * 2 and not second.acks, refused
 
 
 def test_a_source_sends_no_faster_than_it_was_told(pair: Net, tmp_path: Path) -> None:

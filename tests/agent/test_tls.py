@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import ssl
 import subprocess
@@ -289,3 +290,26 @@ def test_the_agent_keeps_what_files_need_only(make_net: Callable[[Path], Net], a
     dac_override, dac_read_search = 1, 2
     assert caps["CapPrm"] == caps["CapEff"] == {dac_override, dac_read_search}
     assert caps["CapInh"] == caps["CapAmb"] == set()
+
+
+def test_one_caller_with_all_that_it_may_have_under_way_leaves_room_for_others(
+    make_net: Callable[[Path], Net], authority: Authority
+) -> None:
+    net = two_hosts(make_net(PLAIN))
+    for host in "ab":
+        net.start(host, *authority.options(f"agent/{host}"))
+    taken, master = (TlsClient(net.management, net.address("a"), authority.context(w)) for w in ("agent/b", "master/g"))
+    tree = net.member("a", None, [net.member("b")])
+    assert master.request("ping", tree)["b"]["ok"]  # the connection to b stands
+    net.agents["b"].process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(4097):
+            taken.send("ping", tree, timeout_ms=60_000)
+        [refused] = taken.wait(lambda: taken.other, "a refusal")
+        assert refused["code"] == "limit", refused
+        results = master.request("ping", tree, timeout_ms=1000)
+        assert results["a"]["ok"] and "no answer in time" in results["b"]["error"], "it was asked"
+    finally:
+        net.agents["b"].process.send_signal(signal.SIGCONT)
+    for client in (taken, master):
+        client.close()
