@@ -6,14 +6,15 @@
 #include <datacast/wire.h>
 #include <datacast/buf.h>
 
-#define STEERING_FACTOR UINT32_C(0x9e3779b1)
-enum { STEERING_SHIFT = 16 };
+/* A group has this many numbers, of which its trees are the first: they lie with workers in sequence, and those of the next
+ * group begin one worker further. */
+enum { STEERING_GROUP_LOG2 = 4 };
 
 static inline unsigned steering_of_tree(uint32_t tree, unsigned workers)
 {
-  uint32_t mixed = tree * STEERING_FACTOR >> STEERING_SHIFT;
-  return (workers & (workers - 1)) == 0 ? mixed & (workers - 1)
-                                        : mixed % workers; /* the kernel divides; mostly that is a mask */
+  uint32_t turn = tree + (tree >> STEERING_GROUP_LOG2);
+  return (workers & (workers - 1)) == 0 ? turn & (workers - 1)
+                                        : turn % workers; /* the kernel divides; mostly that is a mask */
 }
 
 struct sock_fprog;

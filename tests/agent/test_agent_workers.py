@@ -31,7 +31,7 @@ RATE = {"rate_max_bps": 10**9, "credits": 16, "rto_min_ms": 10_000, "burst": 8}
 
 def worker_of(tree: int) -> int:
     """datapath/steering.h"""
-    return (tree * 0x9E3779B1 % (1 << 32) >> 16) % WORKERS
+    return (tree + (tree >> 4)) % WORKERS
 
 
 def tree_of(worker: int) -> int:
