@@ -142,8 +142,9 @@ bench-failures: build ## seeded link failures in a lab, and signalling: N=200 SI
 	@$(ALONE) $(PY) bench/failures/failures.py --failures $(or $(N),200) --silent $(or $(SILENT),50) --seed $(or $(SEED),1) \
 	  --link $(or $(LINK_MBIT),50) --json $(if $(filter report.json,$(JSON)),failures.json,$(JSON))
 
-bench-path: build ## one host to one over a switch and over tunnels: WAYS=switch,switch-memif,tunnels REPEAT=3 SIZE=1G BESIDE=folder FILES=folder JSON=path.json
+bench-path: build ## one host to one over a switch and over tunnels: WAYS=switch,switch-memif,tunnels REPEAT=3 SIZE=1G WORKERS=1,2,4 BESIDE=folder FILES=folder JSON=path.json
 	@$(ALONE) $(PY) bench/path/path.py $(if $(WAYS),--ways $(WAYS)) --repeat $(or $(REPEAT),3) $(if $(BESIDE),--beside $(BESIDE)) $(if $(FILES),--files $(FILES)) \
+	  $(if $(WORKERS),--workers $(WORKERS)) \
 	  --size $(if $(filter command line,$(origin SIZE)),$(SIZE),1G) $(if $(filter report.json,$(JSON)),,--json $(JSON))
 
 bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same links: RATE=2gbit SIZE=1G CASES=clean JSON=peers.json
