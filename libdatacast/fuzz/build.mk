@@ -1,5 +1,5 @@
 # make fuzz TIME=600: libFuzzer (clang) on the core, on connections, on a whole agent and on what is said to a switch, TIME
-# seconds each; a crash leaves its input in build/fuzz and fails. `make test-c` replays the inputs kept in the repository with
+# seconds each, as many at once as there are processors; a crash leaves its input in build/fuzz and fails. `make test-c` replays the inputs kept in the repository with
 # the ordinary compiler.
 
 TIME ?= 60
@@ -19,7 +19,7 @@ FUZZ_SWITCH_SRC := $(filter-out %/main.c,$(SWITCH_SRC)) $(CORE_SRC) $(DATAPATH_S
 
 FUZZ_CORPUS = $(firstword $(wildcard $(FUZZ_DIR)/corpus/$(1) $(AGENT_DIR)/fuzz/corpus/$(1) $(SWITCH_DIR)/fuzz/corpus/$(1)))
 # DPDK keeps what it has allocated.
-FUZZ_ENV = ASAN_OPTIONS=detect_leaks=$(if $(filter switch,$(1)),0,1)
+FUZZ_KEEP := switch
 
 .PHONY: fuzz test-c-fuzz
 C_TESTS += test-c-fuzz
@@ -54,13 +54,9 @@ $(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h
 $(FUZZ_OUT)/switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_SWITCH_SRC) $(FUZZ_HEADERS) $(wildcard $(SWITCH_DIR)/*.h) | $(FUZZ_OUT)/.clang
 	$(FUZZ_CLANG) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(FUZZ_SWITCH_SRC) $(SWITCH_LIBS) -o $@
 
-fuzz: $(FUZZERS:%=$(FUZZ_OUT)/%) ## fuzz parsers, node, source, receiver, hellos, signalling and the switch's control for TIME seconds each (clang)
-	@$(foreach f,$(FUZZERS), \
-	  log=$(FUZZ_OUT)/$(f).log; status=0; mkdir -p $(FUZZ_OUT)/new-$(f); echo "fuzzing $(f) for $(TIME) s"; \
-	  $(call FUZZ_ENV,$(f)) $(FUZZ_OUT)/$(f) -max_total_time=$(TIME) -max_len=4096 -timeout=30 -artifact_prefix=$(FUZZ_OUT)/$(f)- \
-	    $(FUZZ_OUT)/new-$(f) $(call FUZZ_CORPUS,$(f)) >$$log 2>&1 || status=$$?; \
-	  grep -E '^#.*(INITED|DONE)|ERROR|SUMMARY|Test unit|not so' $$log || tail -5 $$log; \
-	  [ $$status = 0 ] || { echo "failed: $(f); see $$log" >&2; exit 1; };)
+fuzz: $(FUZZERS:%=$(FUZZ_OUT)/%) ## fuzz parsers, node, source, receiver, hellos, signalling and the switch's control for TIME seconds each, JOBS at once (clang)
+	@$(PY) $(FUZZ_DIR)/campaign.py --folder $(FUZZ_OUT) --time $(TIME) --jobs $(if $(filter command line,$(origin JOBS)),$(JOBS),$(shell nproc)) \
+	  --no-leaks $(FUZZ_KEEP) $(foreach f,$(FUZZERS),$(f)=$(call FUZZ_CORPUS,$(f)))
 
 # ---- the same inputs without clang ----
 REPLAY_CC = $(CC) -std=gnu11 -I$(CORE_DIR)/include $(FUZZ_FLAGS) -Wall -Wextra $(SANITIZE) $(TEST_CFLAGS) -MMD -MP -MF $@.d
@@ -100,6 +96,6 @@ $(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c
 
 test-c-fuzz: $(REPLAYS)
 	@$(foreach f,$(FUZZERS), \
-	  $(call FUZZ_ENV,$(f)) $(FUZZ_OUT)/replay-$(f) $(call FUZZ_CORPUS,$(f)) || { echo "failed: $(f)" >&2; exit 1; };)
+	  ASAN_OPTIONS=detect_leaks=$(if $(filter $(FUZZ_KEEP),$(f)),0,1) $(FUZZ_OUT)/replay-$(f) $(call FUZZ_CORPUS,$(f)) || { echo "failed: $(f)" >&2; exit 1; };)
 
 -include $(REPLAYS:=.d)
