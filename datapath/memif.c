@@ -2,7 +2,10 @@
  *
  * Two rings of descriptors, one each way, lead to buffers; who sends copies a frame into the next one and moves an index.
  * Nothing passes the kernel but a wake-up where the other side sleeps. The memory is the client's, and new with every
- * connection. Messages on a Unix socket set it up; the socket's end is the loss of the carrier. */
+ * connection. Messages on a Unix socket set it up; the socket's end is the loss of the carrier.
+ *
+ * A client whose frames several threads share (steering.h) is as many clients of one port, each with a connection, a memory and
+ * rings of its own, which no two threads touch; what they bear in the numbers of their interfaces says which of how many. */
 #include "datapath/memif.h"
 
 #include <errno.h>
@@ -21,34 +24,12 @@
 #include <unistd.h>
 
 #include "datacast/constants.h"
-#include "datapath/memif_ring.h"
+#include "datapath/memif_lanes.h"
 
 #define AGAIN_MS 100 /* between two attempts to connect */
 enum { REGION_MAX = 1 << 30 };
 
-enum state { APART, WAIT_HELLO, WAIT_INIT, WAIT_REGION, WAIT_RING_OUT, WAIT_RING_IN, WAIT_CONNECTED, JOINED };
 enum source { LISTENER, CONTROL, TIMER, FRAMES };
-
-struct lent {
-  struct dc_buf buf; /* first: the buffer is this */
-  struct memif *owner;
-};
-
-struct memif {
-  struct netif base; /* its fd is an epoll of what follows */
-  struct memif_cfg cfg;
-  enum state state;
-  int listener, control, timer;
-  int wake_in, wake_out; /* eventfds */
-  struct memif_rings rings;
-  bool told; /* that it cannot be reached */
-  uint32_t slot;
-  struct lent *lent;
-  uint8_t *frames; /* of `lent` */
-  struct dc_buf *free;
-};
-
-static struct memif *of(struct netif *n) { return (struct memif *)(void *)n; }
 
 static void close_one(int *fd)
 {
@@ -57,44 +38,71 @@ static void close_one(int *fd)
   *fd = -1;
 }
 
-static bool watch(struct memif *m, int fd, enum source what, uint32_t events)
+static bool watch(struct memif *m, int fd, enum source what, unsigned lane, uint32_t events)
 {
-  struct epoll_event e = {.events = events, .data.u32 = what};
+  struct epoll_event e = {.events = events, .data.u64 = what | (uint64_t)lane << 32};
   return epoll_ctl(m->base.fd, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+static bool watch_lane(struct memif_lane *l, int fd, enum source what, uint32_t events)
+{
+  return watch(l->owner, fd, what, (unsigned)(l - l->owner->lane), events);
 }
 
 /* ---- the end of a connection ---- */
 
-static void part(struct memif *m)
+/* All that there are to be. */
+static bool complete(const struct memif *m)
 {
-  m->state = APART;
-  m->base.up = false;
-  /* The other side may hold it still, so closing it would not end epoll's look at it. */
-  if (m->wake_in >= 0)
-    (void)epoll_ctl(m->base.fd, EPOLL_CTL_DEL, m->wake_in, NULL);
-  close_one(&m->control);
-  close_one(&m->wake_in);
-  close_one(&m->wake_out);
-  for (unsigned i = 0; i < m->rings.regions; i++)
-    munmap(m->rings.region[i].map, m->rings.region[i].len);
-  m->rings = (struct memif_rings){.server = m->cfg.server};
+  unsigned n = 0;
+  while (n < m->of && m->joined[n] != NULL)
+    n++;
+  return n > 0 && n == m->of;
 }
 
-static void again_later(struct memif *m, const char *why)
+static bool introduced(const struct memif_lane *l) { return l->state > WAIT_INIT; }
+
+static void part(struct memif_lane *l)
 {
-  if (!m->told || m->state == JOINED)
+  struct memif *m = l->owner;
+  if (l->state == JOINED)
+    m->joined[l->index] = NULL;
+  l->state = APART;
+  /* The other side may hold it still, so closing it would not end epoll's look at it. */
+  if (l->wake_in >= 0)
+    (void)epoll_ctl(m->base.fd, EPOLL_CTL_DEL, l->wake_in, NULL);
+  close_one(&l->control);
+  close_one(&l->wake_in);
+  close_one(&l->wake_out);
+  for (unsigned i = 0; i < l->rings.regions; i++)
+    munmap(l->rings.region[i].map, l->rings.region[i].len);
+  l->rings = (struct memif_rings){.server = m->cfg.server};
+  bool any = false;
+  for (unsigned i = 0; i < m->lanes; i++)
+    any = any || introduced(&m->lane[i]);
+  if (m->cfg.server && !any)
+    m->of = 0;
+  m->base.up = complete(m);
+}
+
+void memif_again_later(struct memif_lane *l, const char *why)
+{
+  struct memif *m = l->owner;
+  if (!m->told || l->state == JOINED)
     log_warn("memif %s: %s; %s", m->base.name, why, m->cfg.server ? "it may connect again" : "it is tried again");
   m->told = true;
-  part(m);
+  part(l);
   struct itimerspec in = {.it_value.tv_nsec = AGAIN_MS * 1000000L};
   if (!m->cfg.server)
     (void)timerfd_settime(m->timer, 0, &in, NULL);
 }
 
-static const char *joined(struct memif *m)
+static const char *joined(struct memif_lane *l)
 {
-  m->state = JOINED;
-  m->base.up = true;
+  struct memif *m = l->owner;
+  l->state = JOINED;
+  m->joined[l->index] = l;
+  m->base.up = complete(m);
   m->told = false;
   log_info("memif %s: connected", m->base.name);
   return NULL;
@@ -102,7 +110,7 @@ static const char *joined(struct memif *m)
 
 /* ---- messages ---- */
 
-static const char *say(const struct memif *m, const struct memif_message *x, int fd)
+static const char *say(const struct memif_lane *l, const struct memif_message *x, int fd)
 {
   union {
     struct cmsghdr head;
@@ -116,70 +124,77 @@ static const char *say(const struct memif *m, const struct memif_message *x, int
     c.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(&c.head), &fd, sizeof fd);
   }
-  return sendmsg(m->control, &h, MSG_NOSIGNAL) == sizeof *x ? NULL : strerror(errno);
+  return sendmsg(l->control, &h, MSG_NOSIGNAL) == sizeof *x ? NULL : strerror(errno);
 }
 
 static const char *const not_its_turn = "the other side said what was not its turn to say";
 
 /* ---- a client ---- */
 
-static void connect_to(struct memif *m)
+/* The number of its interface, and of several clients of one port: which it is, and how many they are. */
+static uint32_t lane_id(const struct memif_cfg *c)
 {
+  return c->of > 1 ? c->id | (uint32_t)c->lane << 16 | (c->of - 1u) << 24 : c->id;
+}
+
+static void connect_to(struct memif_lane *l)
+{
+  struct memif *m = l->owner;
   struct sockaddr_un a = {.sun_family = AF_UNIX};
   _Static_assert(sizeof a.sun_path == MEMIF_PATH_MAX, "a path fits");
   memcpy(a.sun_path, m->cfg.path, sizeof a.sun_path);
-  m->control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (m->control < 0 || connect(m->control, (struct sockaddr *)&a, sizeof a) < 0 ||
-      !watch(m, m->control, CONTROL, EPOLLIN))
-    again_later(m, strerror(errno));
+  l->control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (l->control < 0 || connect(l->control, (struct sockaddr *)&a, sizeof a) < 0 ||
+      !watch_lane(l, l->control, CONTROL, EPOLLIN))
+    memif_again_later(l, strerror(errno));
   else
-    m->state = WAIT_HELLO;
+    l->state = WAIT_HELLO;
 }
 
 /* Its memory, told to the server. Sealed: nobody can make it shorter under the other's feet. */
-static const char *say_memory(struct memif *m)
+static const char *say_memory(struct memif_lane *l)
 {
   struct memif_message x = {.type = MEMIF_ADD_REGION};
-  size_t bytes = memif_rings_bytes(m->slot);
+  size_t bytes = memif_rings_bytes(l->owner->slot);
   int fd = memfd_create("datacast-memif", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  m->wake_in = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  m->wake_out = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  l->wake_in = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  l->wake_out = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   void *map = MAP_FAILED;
   if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
     map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const char *why =
-      map == MAP_FAILED || m->wake_in < 0 || m->wake_out < 0 || !watch(m, m->wake_in, FRAMES, EPOLLIN | EPOLLET)
+      map == MAP_FAILED || l->wake_in < 0 || l->wake_out < 0 || !watch_lane(l, l->wake_in, FRAMES, EPOLLIN | EPOLLET)
           ? strerror(errno)
           : NULL;
   if (map != MAP_FAILED) {
-    m->rings.region[m->rings.regions++] = (struct memif_region){.map = map, .len = bytes};
-    memif_rings_make(&m->rings, m->slot);
+    l->rings.region[l->rings.regions++] = (struct memif_region){.map = map, .len = bytes};
+    memif_rings_make(&l->rings, l->owner->slot);
   }
   x.region.size = bytes;
   if (why == NULL)
-    why = say(m, &x, fd);
+    why = say(l, &x, fd);
   close_one(&fd);
   return why;
 }
 
-static const char *say_ring(struct memif *m, bool to_server)
+static const char *say_ring(const struct memif_lane *l, bool to_server)
 {
   struct memif_message x = {.type = MEMIF_ADD_RING};
   x.ring.flags = to_server ? MEMIF_RING_TO_SERVER : 0;
   x.ring.offset = memif_ring_offset(to_server);
   x.ring.log2 = MEMIF_LOG2;
-  return say(m, &x, to_server ? m->wake_out : m->wake_in);
+  return say(l, &x, to_server ? l->wake_out : l->wake_in);
 }
 
 /* What a client says to what the server said. NULL, or why the connection ends. */
-static const char *answer_server(struct memif *m, const struct memif_message *got)
+static const char *answer_server(struct memif_lane *l, const struct memif_message *got)
 {
-  enum state was = m->state;
+  enum memif_state was = l->state;
   struct memif_message x = {.type = 0};
   if (got->type != (was == WAIT_HELLO ? MEMIF_HELLO : was == WAIT_CONNECTED ? MEMIF_CONNECTED : MEMIF_ACK))
     return not_its_turn;
-  m->state++;
+  l->state++;
   switch (was) {
   case WAIT_HELLO:
     if (got->hello.min_version > MEMIF_VERSION || got->hello.max_version < MEMIF_VERSION ||
@@ -187,22 +202,22 @@ static const char *answer_server(struct memif *m, const struct memif_message *go
       return "the other side speaks no memif 2.0, or has rings of less than 256";
     x.type = MEMIF_INIT;
     x.init.version = MEMIF_VERSION;
-    x.init.id = m->cfg.id;
+    x.init.id = lane_id(&l->owner->cfg);
     snprintf(x.init.name, sizeof x.init.name, "datacast");
-    return say(m, &x, -1);
+    return say(l, &x, -1);
   case WAIT_INIT:
-    return say_memory(m);
+    return say_memory(l);
   case WAIT_REGION:
-    return say_ring(m, true);
+    return say_ring(l, true);
   case WAIT_RING_OUT:
-    return say_ring(m, false);
+    return say_ring(l, false);
   case WAIT_RING_IN:
     x.type = MEMIF_CONNECT;
     snprintf(x.name, sizeof x.name, "datacast");
-    return say(m, &x, -1);
+    return say(l, &x, -1);
   case WAIT_CONNECTED:
-    memif_rings_begin(&m->rings); /* not before: the server begins with empty rings */
-    return joined(m);
+    memif_rings_begin(&l->rings); /* not before: the server begins with empty rings */
+    return joined(l);
   case APART:
   case JOINED:
     break;
@@ -212,34 +227,53 @@ static const char *answer_server(struct memif *m, const struct memif_message *go
 
 /* ---- a server ---- */
 
-/* It has one client at a time. */
+/* A lane for each client there may be at a time. */
 static void accept_one(struct memif *m)
 {
   struct memif_message x = {.type = MEMIF_HELLO};
+  struct memif_lane *l = m->lane;
   int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0)
     return;
-  if (m->state != APART) {
+  while (l < m->lane + m->lanes && l->state != APART)
+    l++;
+  if (l == m->lane + m->lanes) {
     x.type = MEMIF_DISCONNECT;
     snprintf(x.disconnect.why, sizeof x.disconnect.why, "Already connected");
     (void)send(fd, &x, sizeof x, MSG_NOSIGNAL);
     close(fd);
     return;
   }
-  m->control = fd;
-  m->state = WAIT_INIT;
+  l->control = fd;
+  l->state = WAIT_INIT;
   snprintf(x.hello.name, sizeof x.hello.name, "datacast");
   x.hello.min_version = x.hello.max_version = MEMIF_VERSION;
   x.hello.max_region = MEMIF_REGIONS - 1;
   x.hello.max_log2 = MEMIF_LOG2_MAX;
-  const char *why = watch(m, fd, CONTROL, EPOLLIN) ? say(m, &x, -1) : strerror(errno);
+  const char *why = watch_lane(l, fd, CONTROL, EPOLLIN) ? say(l, &x, -1) : strerror(errno);
   if (why != NULL)
-    again_later(m, why);
+    memif_again_later(l, why);
 }
 
-static const char *hear_region(struct memif *m, const struct memif_message *got, int fd)
+static const char *hear_init(struct memif_lane *l, const struct memif_message *got)
 {
-  struct memif_rings *r = &m->rings;
+  struct memif *m = l->owner;
+  unsigned index = got->init.id >> 16 & 0xff, n = (got->init.id >> 24) + 1;
+  if (got->init.version != MEMIF_VERSION || (got->init.id & MEMIF_ID_MAX) != m->cfg.id || got->init.mode != 0 ||
+      index >= n || n > m->lanes)
+    return "it wants another version, interface or kind of frames";
+  for (unsigned i = 0; i < m->lanes; i++)
+    if (introduced(&m->lane[i]) && (m->of != n || m->lane[i].index == index))
+      return "another program is connected";
+  l->index = index;
+  m->of = n;
+  l->state = WAIT_REGION;
+  return NULL;
+}
+
+static const char *hear_region(struct memif_lane *l, const struct memif_message *got, int fd)
+{
+  struct memif_rings *r = &l->rings;
   struct stat s;
   uint64_t size = got->region.size;
   if (r->regions == MEMIF_REGIONS || got->region.index != r->regions)
@@ -264,17 +298,17 @@ static bool is_eventfd(int fd)
   return strcmp(what, "anon_inode:[eventfd]") == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-static const char *hear_ring(struct memif *m, const struct memif_message *got, int *fd)
+static const char *hear_ring(struct memif_lane *l, const struct memif_message *got, int *fd)
 {
   bool to_server = (got->ring.flags & MEMIF_RING_TO_SERVER) != 0;
-  int *place = to_server ? &m->wake_in : &m->wake_out;
+  int *place = to_server ? &l->wake_in : &l->wake_out;
   if (*place >= 0 || got->ring.index != 0)
     return "more than one ring each way";
   if (!is_eventfd(*fd))
     return "a ring's descriptor is no eventfd";
-  if (!memif_rings_find(&m->rings, to_server, got->ring.region, got->ring.offset, got->ring.log2))
+  if (!memif_rings_find(&l->rings, to_server, got->ring.region, got->ring.offset, got->ring.log2))
     return "a ring is not within its region";
-  if (to_server && !watch(m, *fd, FRAMES, EPOLLIN | EPOLLET))
+  if (to_server && !watch_lane(l, *fd, FRAMES, EPOLLIN | EPOLLET))
     return strerror(errno);
   *place = *fd;
   *fd = -1;
@@ -282,37 +316,35 @@ static const char *hear_ring(struct memif *m, const struct memif_message *got, i
 }
 
 /* What a server says to what its client said; *fd came along, and is set to -1 where it is kept. */
-static const char *answer_client(struct memif *m, const struct memif_message *got, int *fd)
+static const char *answer_client(struct memif_lane *l, const struct memif_message *got, int *fd)
 {
   struct memif_message x = {.type = MEMIF_ACK};
   const char *why = NULL;
-  if (m->state == WAIT_INIT) {
+  if (l->state == WAIT_INIT) {
     if (got->type != MEMIF_INIT)
       return not_its_turn;
-    if (got->init.version != MEMIF_VERSION || got->init.id != m->cfg.id || got->init.mode != 0)
-      return "it wants another version, interface or kind of frames";
-    m->state = WAIT_REGION;
-  } else if (m->state == JOINED) {
+    why = hear_init(l, got);
+  } else if (l->state == JOINED) {
     return not_its_turn;
   } else if (got->type == MEMIF_ADD_REGION && *fd >= 0) {
-    why = hear_region(m, got, *fd);
+    why = hear_region(l, got, *fd);
   } else if (got->type == MEMIF_ADD_RING && *fd >= 0) {
-    why = hear_ring(m, got, fd);
-  } else if (got->type == MEMIF_CONNECT && m->wake_in >= 0 && m->wake_out >= 0) {
+    why = hear_ring(l, got, fd);
+  } else if (got->type == MEMIF_CONNECT && l->wake_in >= 0 && l->wake_out >= 0) {
     x.type = MEMIF_CONNECTED;
     snprintf(x.name, sizeof x.name, "datacast");
-    why = joined(m);
+    why = joined(l);
   } else {
     return not_its_turn;
   }
-  return why == NULL ? say(m, &x, -1) : why;
+  return why == NULL ? say(l, &x, -1) : why;
 }
 
 /* ---- both ---- */
 
 /* One message, and the descriptor that came along. There is room for no other one: padding would hold a second, which nobody
  * would close. */
-static ssize_t hear_one(const struct memif *m, struct memif_message *x, int *fd)
+static ssize_t hear_one(const struct memif_lane *l, struct memif_message *x, int *fd)
 {
   union {
     struct cmsghdr head;
@@ -320,7 +352,7 @@ static ssize_t hear_one(const struct memif *m, struct memif_message *x, int *fd)
   } c;
   struct iovec iov = {x, sizeof *x};
   struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.room, .msg_controllen = CMSG_LEN(sizeof(int))};
-  ssize_t n = recvmsg(m->control, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t n = recvmsg(l->control, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   *fd = -1;
   const struct cmsghdr *got = n < 0 ? NULL : CMSG_FIRSTHDR(&h);
   if (got != NULL && got->cmsg_level == SOL_SOCKET && got->cmsg_type == SCM_RIGHTS &&
@@ -329,121 +361,47 @@ static ssize_t hear_one(const struct memif *m, struct memif_message *x, int *fd)
   return n;
 }
 
-static void hear(struct memif *m)
+static void hear(struct memif_lane *l)
 {
   struct memif_message x;
   int fd;
-  ssize_t n = hear_one(m, &x, &fd);
+  ssize_t n = hear_one(l, &x, &fd);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   const char *why = n < 0                                         ? strerror(errno)
                     : n != sizeof x || x.type == MEMIF_DISCONNECT ? "the other side is gone"
-                    : m->cfg.server                               ? answer_client(m, &x, &fd)
-                                                                  : answer_server(m, &x);
+                    : l->owner->cfg.server                        ? answer_client(l, &x, &fd)
+                                                                  : answer_server(l, &x);
   close_one(&fd);
   if (why != NULL)
-    again_later(m, why);
+    memif_again_later(l, why);
 }
 
 static void ready(struct netif *n_if)
 {
-  struct memif *m = of(n_if);
-  struct epoll_event e[4];
-  int n = epoll_wait(m->base.fd, e, 4, 0);
+  struct memif *m = memif_of(n_if);
+  struct epoll_event e[8];
+  int n = epoll_wait(m->base.fd, e, 8, 0);
   for (int i = 0; i < n; i++) {
     uint64_t times;
-    if (e[i].data.u32 == LISTENER)
+    struct memif_lane *l = &m->lane[e[i].data.u64 >> 32];
+    enum source what = (enum source)(uint32_t)e[i].data.u64;
+    if (what == LISTENER)
       accept_one(m);
-    else if (e[i].data.u32 == CONTROL && m->control >= 0)
-      hear(m);
-    else if (e[i].data.u32 == TIMER && read(m->timer, &times, sizeof times) == sizeof times && m->state == APART)
-      connect_to(m);
+    else if (what == CONTROL && l->control >= 0)
+      hear(l);
+    else if (what == TIMER && read(m->timer, &times, sizeof times) == sizeof times && l->state == APART)
+      connect_to(l);
   }
-}
-
-/* ---- frames ---- */
-
-static void give_back(struct dc_buf *b)
-{
-  struct memif *m = ((struct lent *)(void *)b)->owner;
-  b->next = m->free;
-  m->free = b;
-}
-
-/* A burst, copied unless it is lent as it stands. Returns the buffers that were looked at. */
-static unsigned take(struct memif *m, netif_rx_fn *fn, void *arg)
-{
-  struct memif_taken taken[NETIF_BURST];
-  struct dc_frame frame[NETIF_BURST];
-  unsigned buffers;
-  int n = memif_look(&m->rings, taken, NETIF_BURST, &buffers, &m->base.rx_truncated);
-  if (n < 0) {
-    again_later(m, "what stands in its ring makes no sense");
-    return 0;
-  }
-  unsigned kept = 0;
-  for (int i = 0; i < n; i++) {
-    struct dc_buf *b = taken[i].len <= m->slot ? m->free : NULL;
-    if (b == NULL) { /* too long; or all are lent, which a round's budget does not allow */
-      m->base.rx_truncated++;
-      continue;
-    }
-    m->free = b->next;
-    b->refs = 1;
-    if (m->cfg.raw)
-      b->data = (uint8_t *)(uintptr_t)taken[i].data;
-    else
-      memcpy(b->data, taken[i].data, taken[i].len);
-    frame[kept++] = (struct dc_frame){.buf = b, .data = b->data, .len = taken[i].len};
-  }
-  if (!m->cfg.raw)
-    memif_let_go(&m->rings, buffers);
-  if (kept > 0)
-    fn(arg, frame, kept);
-  if (m->cfg.raw && m->state == JOINED) /* what was sent meanwhile may have ended it */
-    memif_let_go(&m->rings, buffers);
-  return buffers;
-}
-
-static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
-{
-  struct memif *m = of(n);
-  unsigned got = 0, seen = 1;
-  while (got < budget && seen > 0 && m->state == JOINED) {
-    seen = take(m, fn, arg);
-    got += seen;
-  }
-  return got;
-}
-
-static void awake(struct netif *n, bool is)
-{
-  if (of(n)->state == JOINED)
-    memif_wake_me(&of(n)->rings, !is);
-}
-
-static int send_frames(struct netif *n, const struct dc_tx *tx, unsigned count)
-{
-  struct memif *m = of(n);
-  if (m->state != JOINED)
-    return -ENETDOWN;
-  int sent = memif_put(&m->rings, tx, count);
-  if (sent < 0) {
-    again_later(m, "its buffers are too short, or its ring makes no sense");
-    return -ENETDOWN;
-  }
-  uint64_t one = 1;
-  if (sent > 0 && memif_wakes(&m->rings) && write(m->wake_out, &one, sizeof one) < 0)
-    return sent; /* it is full of wake-ups: awake it will be */
-  return sent > 0 ? sent : -EAGAIN;
 }
 
 /* ---- open, close ---- */
 
 static void close_memif(struct netif *n)
 {
-  struct memif *m = of(n);
-  part(m);
+  struct memif *m = memif_of(n);
+  for (unsigned i = 0; i < m->lanes; i++)
+    part(&m->lane[i]);
   if (m->listener >= 0)
     (void)unlink(m->cfg.path);
   close_one(&m->listener);
@@ -455,7 +413,7 @@ static void close_memif(struct netif *n)
 }
 
 static const struct netif_ops memif_ops = {
-    .rx = rx, .send = send_frames, .close = close_memif, .ready = ready, .awake = awake};
+    .rx = memif_rx, .send = memif_send, .close = close_memif, .ready = ready, .awake = memif_awake};
 
 static bool lend(struct memif *m)
 {
@@ -464,12 +422,12 @@ static bool lend(struct memif *m)
   if (m->lent == NULL || (m->frames == NULL && !m->cfg.raw))
     return false;
   for (unsigned i = 0; i < MEMIF_SLOTS; i++) {
-    struct lent *l = &m->lent[i];
+    struct memif_lent *l = &m->lent[i];
     l->owner = m;
     l->buf.data = m->frames == NULL ? NULL : m->frames + (size_t)i * m->slot;
     l->buf.cap = m->slot;
-    l->buf.give_back = give_back;
-    give_back(&l->buf);
+    l->buf.give_back = memif_give_back;
+    memif_give_back(&l->buf);
   }
   return true;
 }
@@ -494,7 +452,7 @@ static bool listen_on(struct memif *m, struct fault *why)
   (void)umask(before);
   if (!ok)
     close_one(&m->listener); /* the path is not ours to remove */
-  else if (listen(m->listener, 4) < 0 || !watch(m, m->listener, LISTENER, EPOLLIN))
+  else if (listen(m->listener, 4) < 0 || !watch(m, m->listener, LISTENER, 0, EPOLLIN))
     ok = false, error = errno;
   return ok || fault_set(why, "io", "memif %s: %s", m->cfg.path, strerror(error));
 }
@@ -503,13 +461,13 @@ static bool set_up(struct memif *m, struct fault *why)
 {
   m->base.fd = epoll_create1(EPOLL_CLOEXEC);
   m->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  if (m->base.fd < 0 || m->timer < 0 || !watch(m, m->timer, TIMER, EPOLLIN) || !lend(m) ||
+  if (m->base.fd < 0 || m->timer < 0 || !watch(m, m->timer, TIMER, 0, EPOLLIN) || !lend(m) ||
       getrandom(m->base.mac, sizeof m->base.mac, 0) != sizeof m->base.mac)
     return fault_set(why, "io", "memif %s: %s", m->cfg.path, strerror(errno));
   m->base.mac[0] = (uint8_t)((m->base.mac[0] & 0xfc) | 2); /* one station, locally administered */
   if (m->cfg.server)
     return listen_on(m, why);
-  connect_to(m);
+  connect_to(&m->lane[0]);
   return true;
 }
 
@@ -525,8 +483,12 @@ struct netif *memif_open(const struct memif_cfg *cfg, struct fault *why)
   m->base.tells_carrier = true;
   m->base.mtu = cfg->mtu;
   m->slot = (cfg->mtu + DC_ETHER_LEN + 63u) / 64u * 64u;
-  m->rings.server = cfg->server;
-  m->listener = m->control = m->timer = m->wake_in = m->wake_out = -1;
+  m->lanes = cfg->server ? MEMIF_LANES : 1;
+  m->of = cfg->server ? 0 : 1;
+  for (unsigned i = 0; i < m->lanes; i++)
+    m->lane[i] =
+        (struct memif_lane){.owner = m, .control = -1, .wake_in = -1, .wake_out = -1, .rings.server = cfg->server};
+  m->listener = m->timer = -1;
   const char *slash = strlen(cfg->path) < sizeof m->base.name ? NULL : strrchr(cfg->path, '/');
   snprintf(m->base.name, sizeof m->base.name, "%.63s", slash == NULL ? cfg->path : slash + 1);
   if (set_up(m, why))

@@ -70,7 +70,7 @@ static uint8_t *buffer(const struct memif_rings *r, uint16_t region, uint32_t of
 
 /* ---- frames ---- */
 
-static uint16_t *published(struct memif_end *e, bool head) { return head ? &e->ring->head : &e->ring->tail; }
+static uint16_t *published(const struct memif_end *e, bool head) { return head ? &e->ring->head : &e->ring->tail; }
 
 /* The buffer for a frame of so many bytes; NULL: the other end offers none. */
 static uint8_t *place(struct memif_rings *r, uint16_t at, uint32_t len)
@@ -90,25 +90,34 @@ static uint8_t *place(struct memif_rings *r, uint16_t at, uint32_t len)
   return to;
 }
 
-int memif_put(struct memif_rings *r, const struct dc_tx *tx, unsigned count)
+int memif_room(const struct memif_rings *r)
 {
-  struct memif_end *e = &r->out;
+  const struct memif_end *e = &r->out;
   /* A client's frames go as far as it has slots, a server's as far as the client has put out buffers. */
   uint16_t other = __atomic_load_n(published(e, r->server), __ATOMIC_ACQUIRE);
   uint16_t ahead = r->server ? (uint16_t)(other - e->at) : (uint16_t)(e->at - other);
   unsigned size = e->mask + 1u;
   if (ahead > size)
     return -1;
-  unsigned room = r->server ? ahead : size - ahead;
-  if (count > room)
-    count = room;
+  return (int)(r->server ? ahead : size - ahead);
+}
+
+int memif_put(struct memif_rings *r, const struct dc_tx *const *frame, unsigned count)
+{
+  struct memif_end *e = &r->out;
+  int room = memif_room(r);
+  if (room < 0)
+    return -1;
+  if (count > (unsigned)room)
+    count = (unsigned)room;
   for (unsigned i = 0; i < count; i++) {
-    uint8_t *to = place(r, e->at, tx[i].prefix_len + tx[i].len);
+    const struct dc_tx *tx = frame[i];
+    uint8_t *to = place(r, e->at, tx->prefix_len + tx->len);
     if (to == NULL)
       return -1;
-    memcpy(to, tx[i].prefix, tx[i].prefix_len);
-    if (tx[i].buf != NULL)
-      copy_away(to + tx[i].prefix_len, tx[i].buf->data + tx[i].off, tx[i].len);
+    memcpy(to, tx->prefix, tx->prefix_len);
+    if (tx->buf != NULL)
+      copy_away(to + tx->prefix_len, tx->buf->data + tx->off, tx->len);
     e->at++;
     if (i % PUBLISH != PUBLISH - 1 && i + 1 < count)
       continue;

@@ -48,8 +48,10 @@ void memif_rings_begin(struct memif_rings *r) __attribute__((nonnull));
 bool memif_rings_find(struct memif_rings *r, bool to_server, uint16_t region, uint32_t offset, uint8_t log2)
     __attribute__((nonnull));
 
-/* Copy frames out. Returns how many there was room for; -1: what stands in the ring makes no sense. */
-int memif_put(struct memif_rings *r, const struct dc_tx *tx, unsigned count) __attribute__((nonnull));
+/* Frames that there is room for; -1: what stands in the ring makes no sense. */
+int memif_room(const struct memif_rings *r) __attribute__((nonnull));
+/* Copy frames out. Returns how many there was room for; -1: as above. */
+int memif_put(struct memif_rings *r, const struct dc_tx *const *tx, unsigned count) __attribute__((nonnull));
 /* This end wants to be woken for what comes in, or not. */
 void memif_wake_me(struct memif_rings *r, bool wake) __attribute__((nonnull));
 /* Does the reader want to be woken? */

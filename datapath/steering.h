@@ -45,4 +45,15 @@ static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned
   return (int)steering_of_tree(dc_get32(f->data + at + DC_AT_TREE), workers);
 }
 
+enum { STEERING_BYTES = DC_ETHER_LEN + DC_LABEL_LEN + DC_HEADER_LEN /* of a frame, that are looked at */ };
+
+/* The same, and what any worker may have is spread by its label, as the kernel does. */
+static inline unsigned steering_spread(const struct dc_frame *f, unsigned workers)
+{
+  int to = steering_of(f, true, workers);
+  return to != STEERING_ANY                     ? (unsigned)to
+         : f->len < DC_ETHER_LEN + DC_LABEL_LEN ? 0
+                                                : (dc_get32(f->data + DC_ETHER_LEN) >> 12) % workers;
+}
+
 #endif

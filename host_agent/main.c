@@ -41,13 +41,11 @@ static bool open_cable(const struct port_option *p, uint16_t port, unsigned n, s
   return true;
 }
 
-/* What comes in at others is one shard's, which hands over what is not its trees' (forward.c); all send. p: NULL for a slot. */
-static bool open_other(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
+/* What comes in at a tunnel is one shard's, which hands over what is not its trees' (forward.c); all send. p: NULL for a slot. */
+static bool open_tunnel(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
 {
   unsigned own = shard_of_port(port, n);
-  struct netif *first = p == NULL                ? tunnel_slot_open(why)
-                        : p->kind == PORT_TUNNEL ? tunnel_open(&p->tunnel, why)
-                                                 : memif_open(&p->memif, why);
+  struct netif *first = p == NULL ? tunnel_slot_open(why) : tunnel_open(&p->tunnel, why);
   ways[own][port] = first;
   for (unsigned i = 0; first != NULL && i < n; i++)
     if (i != own && (ways[i][port] = tunnel_share(first, NULL, why)) == NULL)
@@ -55,14 +53,38 @@ static bool open_other(const struct port_option *p, uint16_t port, unsigned n, s
   return first != NULL;
 }
 
+/* Each has a memory of its own with the switch, which sends it what is its trees'. */
+static bool open_memif(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
+{
+  struct memif_cfg cfg = p->memif;
+  for (unsigned i = 0; i < n; i++) {
+    cfg.lane = (uint8_t)i;
+    cfg.of = (uint8_t)n;
+    if ((ways[i][port] = memif_open(&cfg, why)) == NULL)
+      return false;
+  }
+  return true;
+}
+
+static bool open_way(const struct port_option *p, uint16_t port, unsigned n, struct fault *why)
+{
+  switch (p->kind) {
+  case PORT_CABLE:
+    return open_cable(p, port, n, why);
+  case PORT_MEMIF:
+    return open_memif(p, port, n, why);
+  default:
+    return open_tunnel(p, port, n, why);
+  }
+}
+
 static bool open_ways(const struct options *o, struct fault *why)
 {
   bool ok = true;
   for (uint16_t i = 0; ok && i < o->ports; i++)
-    ok = o->port[i].kind == PORT_CABLE ? open_cable(&o->port[i], i, o->workers, why)
-                                       : open_other(&o->port[i], i, o->workers, why);
+    ok = open_way(&o->port[i], i, o->workers, why);
   for (uint16_t i = 0; ok && i < o->slots; i++)
-    ok = open_other(NULL, (uint16_t)(o->ports + i), o->workers, why);
+    ok = open_tunnel(NULL, (uint16_t)(o->ports + i), o->workers, why);
   return ok;
 }
 

@@ -50,7 +50,7 @@ static const char usage[] =
     "numbers;\n"
     "                          without it all is this agent's. Needs CAP_CHOWN, which it keeps then\n"
     "  --xattrs                tell and give the extended attributes (user.) of what is in directories\n"
-    "  --workers N             threads that share the frames, by tree (default 1, at most 8; with --memif one)\n"
+    "  --workers N             threads that share the frames, by tree (default 1, at most 8)\n"
     "  --gather USEC           longest pause between looks at the ports while packets come quickly (default 2000):\n"
     "                          fewer wake-ups, at the price of as much delay; 0: none\n"
     "  --log-level LEVEL       error, warn, info or debug (default info); the log goes to standard error\n"
@@ -209,7 +209,7 @@ bool options_memif(char *text, uint16_t *to_number, struct port_option *to)
   memset(to, 0, sizeof *to);
   to->memif.mtu = 9000;
   if (path == NULL || strlen(path) >= sizeof to->memif.path || strtok_r(NULL, "", &save) != NULL ||
-      !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) || (id != NULL && !number(id, 0, UINT32_MAX, &to->memif.id)) ||
+      !number(name, 0, DC_NODE_PORTS_MAX - 1, &n) || (id != NULL && !number(id, 0, MEMIF_ID_MAX, &to->memif.id)) ||
       (mtu != NULL && !number(mtu, MEMIF_MTU_MIN, MEMIF_MTU_MAX, &to->memif.mtu)))
     return false;
   memcpy(to->memif.path, path, strlen(path));
@@ -443,8 +443,5 @@ enum options_result options_parse(struct options *o, int argc, char **argv)
   for (uint16_t i = 0; i < o->ports; i++)
     if (o->port[i].ifname == NULL)
       return complain("ports must be numbered from 0 without gaps");
-  for (uint16_t i = 0; i < o->ports; i++)
-    if (o->workers > 1 && o->port[i].kind == PORT_MEMIF)
-      return complain("--workers: shared memory (--memif) has one queue each way, and takes one");
   return OPTIONS_RUN;
 }

@@ -63,6 +63,7 @@ WAYS = {
 }
 FOUR = {
     "four": Way(1, "dpdk", 9000, rows=4),
+    "four-memif": Way(1, "memif", 9000, files=4),
     "four-1500": Way(1, "dpdk", 1500, rows=4),
     "four-tunnels": Way(2, "ip", 1500, files=4),
 }

@@ -12,7 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "datacast/bytes.h"
 #include "datacast/constants.h"
+#include "datacast/wire.h"
 #include "datapath/memif_ring.h"
 #include "datapath/tests/check.h"
 
@@ -21,11 +23,17 @@ enum { MTU = 9000 };
 static char path[64];
 static struct fault why;
 
-static struct netif *open_side(bool server, bool raw)
+static struct netif *open_as(struct memif_cfg c)
 {
-  struct memif_cfg c = {.server = server, .mtu = MTU, .raw = raw, .id = 7};
+  c.mtu = MTU;
+  c.id = 7;
   snprintf(c.path, sizeof c.path, "%s", path);
   return memif_open(&c, &why);
+}
+
+static struct netif *open_side(bool server, bool raw)
+{
+  return open_as((struct memif_cfg){.server = server, .raw = raw});
 }
 
 static void shut(struct netif *n) { n->ops->close(n); }
@@ -168,6 +176,106 @@ static void test_the_carrier_follows_the_other_side(void)
   join(server, client); /* by itself */
   CHECK(send_one(client, 100, 5) == 1 && receive(server, 64) == 1 && last == 5);
   shut(client);
+  shut(server);
+}
+
+/* ---- several clients of one port ---- */
+
+static struct netif *open_lane(unsigned lane, unsigned of)
+{
+  return open_as((struct memif_cfg){.lane = (uint8_t)lane, .of = (uint8_t)of});
+}
+
+static unsigned order;
+static uint8_t seen[64];
+
+static void got_tree(void *arg, struct dc_frame *frame, unsigned n)
+{
+  (void)arg;
+  for (unsigned i = 0; i < n; i++) {
+    if (order < sizeof seen)
+      seen[order] = (uint8_t)dc_get32(frame[i].data + DC_ETHER_LEN + DC_LABEL_LEN + DC_AT_TREE);
+    order++;
+    buf_unref(frame[i].buf);
+  }
+}
+
+static unsigned trees_at(struct netif *n)
+{
+  order = 0;
+  (void)n->ops->rx(n, got_tree, NULL, 4 * MEMIF_SLOTS);
+  return order;
+}
+
+/* A frame of a tree; a part of its head may stand in the buffer. */
+static void frame_of_tree(struct dc_tx *tx, struct dc_buf *b, uint32_t tree, unsigned prefix)
+{
+  uint8_t *p = b->data;
+  memset(p, 0, 100);
+  p[12] = DC_ETHERTYPE_MPLS >> 8;
+  p[13] = DC_ETHERTYPE_MPLS & 0xff;
+  uint32_t label = DC_LABEL_LOCAL << 12 | 0x100;
+  for (unsigned i = 0; i < 4; i++) {
+    p[DC_ETHER_LEN + i] = (uint8_t)(label >> (24 - 8 * i));
+    p[DC_ETHER_LEN + DC_LABEL_LEN + DC_AT_TREE + i] = (uint8_t)(tree >> (24 - 8 * i));
+  }
+  *tx = (struct dc_tx){.buf = b, .off = prefix, .len = 100 - prefix, .prefix_len = (uint16_t)prefix};
+  memcpy(tx->prefix, p, prefix);
+}
+
+static int send_trees(struct netif *n, const uint32_t *tree, unsigned count)
+{
+  static uint8_t bytes_of[NETIF_BURST][100];
+  struct dc_buf b[NETIF_BURST];
+  struct dc_tx tx[NETIF_BURST];
+  for (unsigned i = 0; i < count; i++) {
+    b[i] = (struct dc_buf){.data = bytes_of[i]};
+    frame_of_tree(&tx[i], &b[i], tree[i], i * 7 % 50);
+  }
+  return n->ops->send(n, tx, count);
+}
+
+static void test_several_clients_share_a_port_by_tree(void)
+{
+  struct netif *server = open_side(true, false), *one[2] = {open_lane(0, 2), NULL};
+  for (unsigned i = 0; i < 2000 && !one[0]->up; i++)
+    serve(server), serve(one[0]);
+  CHECK(one[0]->up && !server->up); /* the other one is not there */
+  struct netif *wrong[] = {open_lane(0, 2), open_lane(2, 3), open_side(false, false)};
+  for (unsigned i = 0; i < 30; i++)
+    for (unsigned k = 0; k < 3; k++)
+      serve(server), serve(wrong[k]);
+  for (unsigned k = 0; k < 3; k++) {
+    CHECK(!wrong[k]->up);
+    shut(wrong[k]);
+  }
+  one[1] = open_lane(1, 2);
+  join(server, one[1]);
+
+  static const uint32_t tree[] = {2, 4, 1, 6, 3, 5, 8, 7};
+  CHECK(send_trees(server, tree, 8) == 8);
+  CHECK(trees_at(one[0]) == 4 && memcmp(seen, (uint8_t[]){2, 4, 6, 8}, 4) == 0);
+  CHECK(trees_at(one[1]) == 4 && memcmp(seen, (uint8_t[]){1, 3, 5, 7}, 4) == 0);
+  CHECK(send_one(server, 100, 9) == 1 && receive(one[0], 64) == 1 && last == 9); /* of no tree */
+  for (unsigned i = 0; i < 2; i++)                                               /* whatever a client sends */
+    CHECK(send_trees(one[i], tree, 8) == 8);
+  CHECK(trees_at(server) == 16);
+
+  for (unsigned i = 0; i < MEMIF_SLOTS / 4; i++)
+    CHECK(send_trees(server, (uint32_t[]){2, 4, 6, 8}, 4) == 4);
+  CHECK(send_trees(server, tree, 1) == -EAGAIN && send_trees(server, (uint32_t[]){1, 3, 2, 5}, 4) == 2);
+  CHECK(trees_at(one[0]) == MEMIF_SLOTS && trees_at(one[1]) == 2);
+
+  shut(one[1]);
+  until_down(server);
+  CHECK(send_trees(server, (uint32_t[]){1}, 1) == -ENETDOWN && send_trees(server, (uint32_t[]){2, 1}, 2) == 1);
+  one[1] = open_lane(1, 2);
+  join(server, one[1]);
+  shut(one[0]), shut(one[1]);
+  until_down(server);
+  struct netif *alone = open_side(false, false); /* how many they are is the next one's to say */
+  join(server, alone);
+  shut(alone);
   shut(server);
 }
 
@@ -430,6 +538,7 @@ int main(void)
   test_a_full_ring_takes_no_more_and_loses_nothing();
   test_who_sleeps_is_woken_and_who_is_awake_is_not();
   test_the_carrier_follows_the_other_side();
+  test_several_clients_share_a_port_by_tree();
   test_a_server_refuses_what_would_hurt_it();
   test_more_descriptors_than_one_stay_in_nobodys_hands();
   test_a_name_that_is_long_and_of_no_folder();

@@ -15,9 +15,12 @@ static struct dc_buf shown = {.data = payload};
 static void send_some(struct memif_rings *r, uint8_t how)
 {
   struct dc_tx tx[4];
-  for (unsigned i = 0; i < 4; i++)
+  const struct dc_tx *frame[4];
+  for (unsigned i = 0; i < 4; i++) {
+    frame[i] = &tx[i];
     tx[i] = (struct dc_tx){.buf = i % 2 == 0 ? &shown : NULL, .len = i % 2 == 0 ? how * 2u : 0, .prefix_len = 30};
-  int sent = memif_put(r, tx, 4);
+  }
+  int sent = memif_put(r, frame, 4);
   MUST(sent >= -1 && sent <= 4);
   (void)memif_wakes(r);
 }

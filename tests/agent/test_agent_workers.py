@@ -112,8 +112,6 @@ def test_what_workers_count_is_one_agent_s(make_net: Callable[[Path], Net], tmp_
     transfer.close()
 
 
-def test_shared_memory_takes_one_worker(make_net: Callable[[Path], Net]) -> None:
+def test_more_workers_than_there_can_be_are_refused(make_net: Callable[[Path], Net]) -> None:
     net = join_pair(make_net(PLAIN))
-    told = refused(agent_command(net, "--workers", "2", "--memif", "1=/run/x.sock"))
-    assert "--workers: shared memory (--memif) has one queue each way" in told
     assert "wanted a number from 1 to 8" in refused(agent_command(net, "--workers", "9"))

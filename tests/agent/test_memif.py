@@ -71,10 +71,10 @@ def own(tmp_path: Path) -> Iterator[Switch]:
     switch.stop()
 
 
-def hosts(net: Net, switch: Switch, program: Path = PLAIN) -> Net:
+def hosts(net: Net, switch: Switch, program: Path = PLAIN, workers: int = 1) -> Net:
     for i, host in enumerate("ab"):
         net.host(host)
-        net.start(host, "--memif", f"0={switch.sockets[i]}", program=program)
+        net.start(host, "--memif", f"0={switch.sockets[i]}", "--workers", str(workers), program=program)
     return net
 
 
@@ -107,6 +107,34 @@ def test_a_file_goes_over_a_switch_in_shared_memory(
     assert (tmp_path / "b" / "got").read_bytes() == source.read_bytes()
 
 
+@pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "sanitized"])
+def test_each_worker_has_the_trees_that_are_its_own(
+    make_net: Callable[[Path], Net], tmp_path: Path, own: Switch, program: Path
+) -> None:
+    """The first has the link as well."""
+    net = hosts(make_net(program), own, program, workers=3)
+    both(net, True)
+    for tree in (6, 7, 8):
+        source = random_file(tmp_path / f"file{tree}", 5_000_001)
+        dest = {"b": str(tmp_path / "b" / f"got{tree}")}
+        what = Transfer(net, "a", source, {"b": over_switch()}, dest, f"g-{tree}", 8900, rate=10**10, extra=CALM)
+        what.tree = tree
+        what.deliver()
+        assert Path(dest["b"]).read_bytes() == source.read_bytes()
+    assert port_of(net, "a")["tx_data_payload"] == 15_000_003
+
+
+def test_several_workers_want_a_switch_that_knows_of_them(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    made(SWITCH)
+    switch = Switch(tmp_path, DRIVER)
+    net = hosts(make_net(PLAIN), switch, workers=2)
+    try:
+        until(lambda: "the other side is gone; it is tried again" in net.agents["a"].text(), "a refusal")
+        assert not port_of(net, "a")["carrier"]
+    finally:
+        switch.stop()
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_switch_that_goes_takes_the_carrier_and_brings_it_back(
     make_net: Callable[[Path], Net], tmp_path: Path, switch: Switch, how: int
@@ -125,8 +153,11 @@ def test_a_switch_that_goes_takes_the_carrier_and_brings_it_back(
     Transfer(net, "a", source, {"b": over_switch()}, piece=8900, rate=10**10, extra=CALM).deliver()
 
 
-def test_a_transfer_outlives_its_switch(make_net: Callable[[Path], Net], tmp_path: Path, own: Switch) -> None:
-    net = hosts(make_net(PLAIN), own)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_transfer_outlives_its_switch(
+    make_net: Callable[[Path], Net], tmp_path: Path, own: Switch, workers: int
+) -> None:
+    net = hosts(make_net(PLAIN), own, workers=workers)
     both(net, True)
     source = random_file(tmp_path / "file", 40_000_000)
     transfer = Transfer(net, "a", source, {"b": over_switch()}, piece=8900, rate=200_000_000)
@@ -155,7 +186,7 @@ def test_only_the_switch_s_user_may_connect(own: Switch) -> None:
 
 
 def test_what_memif_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
-    for wrong in ("0", "x=/s", "0=/s,-1", "0=/s,0,100", f"0=/{'s' * 107}"):
+    for wrong in ("0", "x=/s", "0=/s,-1", "0=/s,65536", "0=/s,0,100", f"0=/{'s' * 107}"):
         done = subprocess.run(
             [PLAIN, "--node", "a", "--listen", "127.0.0.1:7600", "--memif", wrong], capture_output=True, text=True
         )

@@ -101,9 +101,7 @@ def test_a_file_goes_through_a_tunnel_in_frames_that_fill_the_path(
 
 
 @pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
-def test_trees_of_two_workers_share_a_tunnel(
-    make_net: Callable[[Path], Net], tmp_path: Path, program: Path
-) -> None:
+def test_trees_of_two_workers_share_a_tunnel(make_net: Callable[[Path], Net], tmp_path: Path, program: Path) -> None:
     """All comes in at one thread; endpoints of the other's trees are that one's alone, and send by themselves."""
     net = routed(make_net(program))
     start(net, program=program, workers=WORKERS)
