@@ -233,7 +233,7 @@ def pack(
     source: str,
     target: Mapping[str, float],
     *,
-    together: bool = False,
+    together: bool,
     nested: bool = False,
     rounds: int = ROUNDS,
 ) -> Packed:

@@ -81,6 +81,43 @@ static void pass(void *arg, struct dc_frame *frame, unsigned n)
   }
 }
 
+static struct dc_buf *held[FRAMES];
+
+static void hold(void *arg, struct dc_frame *frame, unsigned n)
+{
+  unsigned *kept = arg;
+  for (unsigned i = 0; i < n; i++) {
+    CHECK(*kept < FRAMES);
+    held[(*kept)++] = frame[i].buf;
+  }
+}
+
+/* Or whoever reads would do so again and again until somebody lets go. */
+static void where_all_trains_are_held_nothing_comes_and_nothing_is_said_to_wait(void)
+{
+  char here[16], there[16];
+  unsigned id = (unsigned)getpid(), kept = 0, rounds = 0;
+  snprintf(here, sizeof here, "127.%u.%u.3", id >> 8 & 0xff, id & 0xff);
+  snprintf(there, sizeof there, "127.%u.%u.4", id >> 8 & 0xff, id & 0xff);
+  struct netif *a = lead(here, there), *b = lead(there, here);
+  for (unsigned i = 0; i < 16; i++) /* twice as many as one holds */
+    send_train(a, 0, TRAIN);
+  struct pollfd p = {.fd = b->fd, .events = POLLIN};
+  CHECK(poll(&p, 1, 1000) > 0);
+  while (b->ops->rx(b, hold, &kept, 64) > 0)
+    CHECK(++rounds < 100);
+  CHECK(kept > 0 && poll(&p, 1, 1000) > 0);
+  CHECK(b->ops->rx(b, hold, &kept, 64) == 0);
+  for (unsigned i = 0; i < kept; i++)
+    buf_unref(held[i]);
+  kept = 0;
+  CHECK(b->ops->rx(b, hold, &kept, 64) > 0 && kept > 0);
+  for (unsigned i = 0; i < kept; i++)
+    buf_unref(held[i]);
+  a->ops->close(a);
+  b->ops->close(b);
+}
+
 static void more_than_a_queue_holds_goes_on_whole_and_what_is_missed_is_counted(void)
 {
   static const uint8_t neighbour[6];
@@ -120,6 +157,7 @@ int main(void)
 {
   log_open("test", LOG_ERROR);
   more_than_a_queue_holds_goes_on_whole_and_what_is_missed_is_counted();
+  where_all_trains_are_held_nothing_comes_and_nothing_is_said_to_wait();
   puts("tunnels: ok");
   return 0;
 }

@@ -33,10 +33,13 @@ class MirrorLab:
         return subprocess.run([BIN / "datacast", *words, *where], capture_output=True, text=True, timeout=500)
 
     def said(self, registry: Registry, data: bytes) -> str:
-        """What the mirrors have said, and who asked the registry for this blob."""
+        """What the mirrors, the lab's services and its groups for this blob have said, and who asked the registry."""
         logs = [*self.token.parent.glob("mirror-*.log"), self.token.parent / "controller.log"]
+        logs += sorted((self.lab.work / "logs").iterdir())
+        groups = [row for row in self.lab.rest_json("GET", "/groups") if sha256(data) in str(row["labels"])]
         asked = [line for line in (registry.folder / "log").read_text().splitlines() if sha256(data) in line]
-        return "\n".join([*(f"{log.name}: {log.read_text()}" for log in logs), *asked])
+        said = [f"{log.name}: {log.read_text()[-2000:]}" for log in logs]
+        return "\n".join([*said, *map(str, groups), *asked])
 
     def pull_everywhere(self, image: str, unpack: bool = True) -> float:
         """All hosts at once; seconds until the last has it."""
