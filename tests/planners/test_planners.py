@@ -9,7 +9,8 @@ import networkx as nx
 import pytest
 
 from datacast import planners, topologies
-from datacast.planners.delivery import might_differ
+from datacast.core.trees import Network
+from datacast.planners.delivery import deliver, might_differ
 
 
 def network(edges, switches=()) -> nx.Graph:
@@ -177,3 +178,11 @@ def test_what_does_not_know_of_its_own_hops_sends_each_copy_over_the_sources_cab
     plan = planners.plan(net, "a", ["b", "c", "d"], name)
     assert {hop for tree in plan.trees for hop in tree.hops} == {("a", "b"), ("a", "c"), ("a", "d")}
     assert ranked(plan) == [20, 20, 20]
+
+
+def test_a_tree_that_carries_next_to_nothing_of_its_groups_rate_is_left_out() -> None:
+    """Beside a cable of 1 Gbit/s one of 3 Mbit/s is worth a stream, and one of 1 Mbit/s is not."""
+    for thin, trees in ((3_000_000, 2), (1_000_000, 1)):
+        edges = [(name, switch, rate) for switch, rate in (("s1", 10**9), ("s2", thin)) for name in ("a", "b", "c")]
+        g = network(edges, {"s1", "s2"})
+        assert len(deliver(g, Network(g), "a", ["b", "c"], default=10**9).trees) == trees
