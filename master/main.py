@@ -22,7 +22,7 @@ from .view import View
 from .worker import Worker
 
 # No group should wait for these to be loaded, and workers that are forked share them.
-AHEAD = ("networkx", "httpx", "httpcore", "anyio._backends._asyncio")
+AHEAD = ("networkx", "datacast.services.asking")
 for name in AHEAD:
     with contextlib.suppress(ImportError):
         importlib.import_module(name)

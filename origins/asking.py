@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPException, HTTPResponse
 from typing import Any
-
-import httpx
+from urllib.parse import urljoin, urlsplit
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, UnknownHandler
 
 from .parts import OriginError
 
 TEXT_MAX = 4 << 20
 """Bytes of a manifest, or of what a hub says of a repository."""
 REDIRECTS = 3
+TIMEOUT_S = 20.0
+PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
 class Answer:
-    url: httpx.URL
+    url: str
     status: int
-    headers: httpx.Headers
+    headers: Message
     body: bytes
 
     @property
@@ -29,7 +33,7 @@ class Answer:
 
     def check(self, name: str) -> None:
         """Raises OriginError for what is no success."""
-        host, status = self.url.host, self.status
+        host, status = place(self.url)[1], self.status
         if status in (401, 403):
             raise OriginError("origin_denied", f"{name}: {host} refuses ({status}): $HF_TOKEN, or `docker login`")
         if status in (404, 410):
@@ -51,29 +55,46 @@ class Answer:
         return value
 
 
-def place(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
+def place(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port. Raises OriginError."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError as error:
+        raise OriginError("bad_answer", f"{url}: {error}") from None
 
 
-def ask(client: httpx.Client, method: str, url: str, name: str, headers: dict[str, str] | None = None) -> Answer:
+def _opener() -> OpenerDirector:
+    """Whatever is answered is an answer, redirects too; HTTP and nothing else, by the environment's proxies."""
+    made = OpenerDirector()
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), UnknownHandler()):
+        made.add_handler(handler)
+    made.addheaders = [("User-Agent", "datacast")]
+    return made
+
+
+def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None) -> Answer:
     """The answer, whatever its status. Redirects within the same place are followed. Raises OriginError."""
     for _ in range(REDIRECTS + 1):
+        body = bytearray()
         try:
-            with client.stream(method, url, headers=headers) as told:
-                body = bytearray()
-                for piece in told.iter_bytes():
+            told: HTTPResponse
+            with _opener().open(Request(url, headers=headers or {}, method=method), timeout=TIMEOUT_S) as told:
+                while piece := told.read(1 << 16):
                     body += piece
                     if len(body) > TEXT_MAX:
                         raise OriginError("bad_answer", f"{name}: {url} answers more than {TEXT_MAX >> 20} MiB")
-                answer = Answer(told.url, told.status_code, told.headers, bytes(body))
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if told.length:
+                    raise OSError("the answer breaks off")
+                answer = Answer(url, told.status, told.headers, bytes(body))
+        except (OSError, HTTPException, ValueError) as error:
             text = f"{name}: {url}: {error}"
             if "CERTIFICATE_VERIFY_FAILED" in text:
                 raise OriginError("certificate", f"{text}: $SSL_CERT_FILE names another authority") from None
             raise OriginError("origin_unreachable", text) from None
         location = answer.headers.get("location") if 300 <= answer.status < 400 else None
-        to = answer.url.join(location) if location else None
-        if to is None or place(to) != place(answer.url):
+        to = urljoin(url, location) if location else None
+        if to is None or place(to) != place(url):
             return answer
-        url = str(to)
+        url = to
     raise OriginError("bad_answer", f"{name}: too many redirects")

@@ -7,8 +7,6 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from .asking import ask
 from .parts import FILES_MAX, Named, OriginError, Part, safe_path
 
@@ -16,7 +14,7 @@ HUB = "https://huggingface.co"
 HF = re.compile(r"hf://((?:datasets/|spaces/)?)([\w.-]+/[\w.-]+)(?:@([\w.-]+))?(?:/(.+))?")
 
 
-def of_hub(client: httpx.Client, name: str) -> Named:
+def of_hub(name: str) -> Named:
     found = HF.fullmatch(name)
     if not found:
         raise OriginError("bad_origin", f"{name}: give hf://ORG/REPO[@REVISION][/PATH], hf://datasets/ORG/REPO…")
@@ -25,9 +23,9 @@ def of_hub(client: httpx.Client, name: str) -> Named:
     token = os.environ.get("HF_TOKEN", "")
     headers = {"Authorization": f"Bearer {token}"} if token and hub.startswith("https://") else {}
     if path:
-        return Named(name, False, (_hub_file(client, name, f"{hub}/{kind}{repo}", revision, path, headers),))
+        return Named(name, False, (_hub_file(name, f"{hub}/{kind}{repo}", revision, path, headers),))
     api = f"{hub}/api/{kind or 'models/'}{repo}/revision/{revision}"
-    about = ask(client, "GET", f"{api}?blobs=true", name, headers)  # with the files' sizes and digests
+    about = ask("GET", f"{api}?blobs=true", name, headers)  # with the files' sizes and digests
     about.check(name)
     told = about.json(name)
     commit, files = str(told.get("sha", "")), told.get("siblings", [])
@@ -51,14 +49,14 @@ def _listed(name: str, base: str, row: dict[str, Any]) -> Part:
     return Part(path, size, f"{base}/{quote(path)}", digest)
 
 
-def _hub_file(client: httpx.Client, name: str, base: str, revision: str, path: str, headers: dict[str, str]) -> Part:
+def _hub_file(name: str, base: str, revision: str, path: str, headers: dict[str, str]) -> Part:
     if not safe_path(path):
         raise OriginError("bad_answer", f"{name}: a file called {path!r}")
     asked = {**headers, "Accept-Encoding": "identity"}
-    answer = ask(client, "HEAD", f"{base}/resolve/{revision}/{quote(path)}", name, asked)
+    answer = ask("HEAD", f"{base}/resolve/{revision}/{quote(path)}", name, asked)
     answer.check(name)
     told = answer.headers
-    size = told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", ""))
+    size = str(told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", "")))
     commit = told.get("x-repo-commit", revision)
     digest = told.get("x-linked-etag", "").strip('"')
     if not size.isdecimal() or not re.fullmatch(r"[\w.-]{1,64}", commit):

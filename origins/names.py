@@ -10,17 +10,13 @@ Who asks here may have other rights than those who fetch: `HF_TOKEN`, and what `
 
 from __future__ import annotations
 
-import httpx
-
 from .hub import of_hub
 from .parts import Named
 from .registry import image
 
 SCHEMES = ("oci://", "hf://")
-TIMEOUT_S = 20.0
 
 
 def resolve(name: str, platform: str = "linux/amd64") -> Named:
     """Ask whoever knows. Raises OriginError."""
-    with httpx.Client(timeout=TIMEOUT_S, headers={"User-Agent": "datacast"}) as client:
-        return image(client, name, platform) if name.startswith("oci://") else of_hub(client, name)
+    return image(name, platform) if name.startswith("oci://") else of_hub(name)

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
-import httpx
-
-from .asking import Answer, ask
+from .asking import PORTS, Answer, ask, place
 from .parts import FILES_MAX, Named, OriginError, Part
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -27,7 +26,7 @@ NAME = r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
 OCI = re.compile(rf"oci://([\w.-]+(?::\d+)?)/({NAME})(?::([\w][\w.-]{{0,127}}))?(?:@(sha256:[0-9a-f]{{64}}))?")
 
 
-def image(client: httpx.Client, name: str, platform: str) -> Named:
+def image(name: str, platform: str) -> Named:
     found = OCI.fullmatch(name)
     if not found:
         raise OriginError("bad_origin", f"{name}: give oci://HOST/NAME[:TAG], or oci://HOST/NAME@sha256:…")
@@ -35,7 +34,7 @@ def image(client: httpx.Client, name: str, platform: str) -> Named:
     host = "registry-1.docker.io" if host in ("docker.io", "index.docker.io") else host
     plain = host.split(":")[0] in ("localhost", "127.0.0.1")  # as docker does
     base = f"http{'' if plain else 's'}://{host}/v2/{repo}"
-    registry = _Registry(client, name, base)
+    registry = _Registry(name, base)
     if digest and (blob := registry.blob(digest)):
         return Named(name, False, (blob,))
     answer, digest = registry.manifest(digest or tag)
@@ -91,17 +90,17 @@ def _layer(name: str, base: str, row: Any) -> Part:
 
 
 class _Registry:
-    def __init__(self, client: httpx.Client, name: str, base: str) -> None:
-        self.client, self.name, self.base = client, name, base
+    def __init__(self, name: str, base: str) -> None:
+        self.name, self.base = name, base
         self.headers = {"Accept": ", ".join((*MANIFESTS, *INDEXES))}
 
     def manifest(self, reference: str) -> tuple[Answer, str]:
         """It, and its digest, which is `reference` where that is one."""
         url = f"{self.base}/manifests/{reference}"
-        answer = ask(self.client, "GET", url, self.name, self.headers)
+        answer = ask("GET", url, self.name, self.headers)
         if answer.status == 401 and "Authorization" not in self.headers:
             self._log_in(answer)
-            answer = ask(self.client, "GET", url, self.name, self.headers)
+            answer = ask("GET", url, self.name, self.headers)
         answer.check(self.name)
         digest = f"sha256:{hashlib.sha256(answer.body).hexdigest()}"
         if reference.startswith("sha256:") and digest != reference:
@@ -111,10 +110,10 @@ class _Registry:
     def blob(self, digest: str) -> Part | None:
         """A layer, or what else goes by a digest; None: it may be a manifest."""
         url = f"{self.base}/blobs/{digest}"
-        answer = ask(self.client, "HEAD", url, self.name, self.headers)
+        answer = ask("HEAD", url, self.name, self.headers)
         if answer.status == 401 and "Authorization" not in self.headers:
             self._log_in(answer)
-            answer = ask(self.client, "HEAD", url, self.name, self.headers)
+            answer = ask("HEAD", url, self.name, self.headers)
         if answer.status == 404:
             return None
         answer.check(self.name)
@@ -124,21 +123,23 @@ class _Registry:
         return Part(_blob(digest), int(size), url, digest.removeprefix("sha256:"))
 
     def _log_in(self, answer: Answer) -> None:
+        scheme, host, port = place(answer.url)
         challenge = answer.headers.get("www-authenticate", "")
         kind, _, rest = challenge.partition(" ")
         told = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-        login = next(_logins(answer.url.host, answer.url.port), "")
+        login = next(_logins(host, None if port == PORTS.get(scheme) else port), "")
         if kind.lower() == "basic" and login:
             self.headers["Authorization"] = f"Basic {login}"
             return
         if kind.lower() != "bearer" or "realm" not in told:
             answer.check(self.name)
-        realm = httpx.URL(told["realm"])
-        if realm.scheme != "https" and answer.url.scheme == "https":
+        realm, query = told["realm"], urlencode({k: told[k] for k in ("service", "scope") if k in told})
+        there = place(realm)
+        if there[0] != "https" and scheme == "https":
             raise OriginError("origin_denied", f"{self.name}: tokens are to be had from {realm}, which is no https://")
-        asked = realm.copy_merge_params({k: told[k] for k in ("service", "scope") if k in told})
-        proof = {"Authorization": f"Basic {login}"} if login and _kin(realm.host, answer.url.host) else {}
-        given = ask(self.client, "GET", str(asked), self.name, proof)
+        asked = f"{realm}{'&' if '?' in realm else '?'}{query}"
+        proof = {"Authorization": f"Basic {login}"} if login and _kin(there[1], host) else {}
+        given = ask("GET", asked, self.name, proof)
         given.check(self.name)
         text = given.json(self.name)
         token = text.get("token") or text.get("access_token")

@@ -20,7 +20,6 @@ def run(program: str, main: Coroutine[Any, Any, None], verbose: bool) -> None:
         stream=sys.stderr,
         format="%(asctime)s %(name)s %(levelname)s %(message)s",
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every request
     try:
         eventloop.run(garbage.beside(main))
     except DatacastError as error:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import ssl
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -17,11 +15,9 @@ from datacast.core.errors import DatacastError
 from .tls import PLAIN, Security, TlsError, explain
 
 if TYPE_CHECKING:
-    import httpx
-
+    from .asking import HttpClient, Params
 
 T = TypeVar("T")
-Params = Mapping[str, str | int | list[str]]
 
 
 class Problem(DatacastError):
@@ -78,27 +74,13 @@ class Unreachable(Problem):
     refused = False
 
 
-KEPT_S = 5.0
-"""A client's connection that was not used for longer is not used again."""
+def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> HttpClient:
+    """For `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the URL is none, or
+    when plain HTTP would leave this machine."""
+    from .asking import HttpClient
 
-
-def note_absent() -> None:
-    """For whoever makes an httpx client. What httpcore tries to import several times with each request is looked for on
-    the disk each time, unless Python is told that it is not there."""
-    if importlib.util.find_spec("sniffio") is None:
-        sys.modules["sniffio"] = None  # type: ignore[assignment]
-
-
-def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> httpx.AsyncClient:
-    """An httpx client for `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the
-    URL is none, or when plain HTTP would leave this machine."""
-    import httpx
-
-    note_absent()
-    limits = httpx.Limits(keepalive_expiry=KEPT_S)
     if url.startswith("unix:"):
-        transport = httpx.AsyncHTTPTransport(uds=url[len("unix:") :], verify=False, limits=limits)
-        return httpx.AsyncClient(transport=transport, base_url="http://unix", timeout=timeout)
+        return HttpClient(url, timeout)
     if not url.startswith(("http://", "https://")):
         raise Problem(
             400,
@@ -116,25 +98,22 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
                 what=url,
                 remedy="give --tls-ca, --tls-cert and --tls-key (made by `datacast certs`)",
             )
-        verify: Any = security.identity.client_for(role)
-    else:
-        try:
-            security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
-        except TlsError as error:
-            raise Problem(400, "tls", error.message, what=url) from error
-        verify = False  # there is nothing to verify, and loading the system's authorities takes a while
-    # The services are on this machine or on the management network: no proxy of the environment is asked.
-    return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, verify=verify, limits=limits)
-
-
-def decoded(answer: httpx.Response) -> Any:
-    """The JSON of an answer, None without any; raises Problem for an error status."""
+        return HttpClient(url, timeout, security.identity.client_for(role))
     try:
-        body = answer.json() if answer.content else None
+        security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
+    except TlsError as error:
+        raise Problem(400, "tls", error.message, what=url) from error
+    return HttpClient(url, timeout)
+
+
+def decoded(status: int, content: bytes, who: str) -> Any:
+    """The JSON that `who` has answered, None without any; raises Problem for an error status."""
+    try:
+        body = json.loads(content) if content else None
     except ValueError:
         body = None
-    if answer.status_code >= 400:
-        raise Problem.from_json(answer.status_code, body, f"{answer.url.scheme}://{answer.url.netloc.decode()}")
+    if status >= 400:
+        raise Problem.from_json(status, body, who)
     return body
 
 
@@ -147,6 +126,8 @@ def formed(answer: Any, form: type[T], who: str) -> T:
         raise Problem(502, "bad_answer", text, what=who, remedy="both want the same version of Datacast") from error
 
 
+SILENCE_S = 30.0
+"""Of a stream; more is none that works."""
 NO_LEADER = "no_leader"
 """The code of a problem: another one is to be asked, or the same in a moment. Nothing was done."""
 
@@ -175,7 +156,7 @@ class JsonClient:
         return self._urls[self._at]
 
     @property
-    def _http(self) -> httpx.AsyncClient:
+    def _http(self) -> HttpClient:
         return self._clients[self._at]
 
     def _next(self, location: str = "") -> None:
@@ -193,13 +174,15 @@ class JsonClient:
 
     async def close(self) -> None:
         for client in self._clients:
-            await client.aclose()
+            await client.close()
 
     def _unreachable(self, error: BaseException) -> Unreachable:
-        causes: list[BaseException] = [error]
+        from .asking import cause_of
+
+        causes: list[BaseException] = [cause_of(error)]
         while after := causes[-1].__cause__ or causes[-1].__context__:
             causes.append(after)
-        why = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), error)
+        why = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), causes[0])
         problem = Unreachable(
             503,
             "unreachable",
@@ -220,26 +203,27 @@ class JsonClient:
     ) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers. `body`: bytes are
         JSON already."""
-        import httpx
+        from .asking import FAILED, NOT_CONNECTED
 
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in range(len(self._urls) + 1):
             try:
-                answer = await self._http.request(method, path, params=params, content=content, headers=headers)
-            except (httpx.HTTPError, OSError) as error:
+                answer = await self._http.ask(method, path, content, params, headers)
+                told = await answer.read()
+            except FAILED as error:
                 failure = self._unreachable(error)
                 self._next()
-                if method == "GET" or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                if method == "GET" or isinstance(error, NOT_CONNECTED):
                     continue
                 raise failure from error  # it may have been carried out
-            if answer.status_code == 307:
+            if answer.status == 307:
                 failure = self._unreachable(OSError("it follows another"))
                 self._next(answer.headers.get("location", ""))
                 continue
             try:
-                return decoded(answer)
+                return decoded(answer.status, told, self.url)
             except Problem as problem:
                 if problem.code != NO_LEADER:
                     raise
@@ -263,27 +247,27 @@ class JsonClient:
     async def texts(
         self, path: str, params: Params | None = None, headers: dict[str, str] | None = None
     ) -> AsyncIterator[str]:
-        """Lines of a long-lived stream. Ends when the service ends it; no silence beyond 30 s is accepted."""
-        import httpx
+        """Lines of a long-lived stream. Ends when the service ends it; no silence beyond SILENCE_S is accepted."""
+        from .asking import FAILED, lines
 
         try:
-            patience = httpx.Timeout(10.0, read=30.0)
-            async with self._http.stream("GET", path, params=params, headers=headers, timeout=patience) as answer:
-                if answer.status_code == 307:
+            answer = await self._http.ask("GET", path, params=params, headers=headers, silence=SILENCE_S)
+            try:
+                if answer.status == 307:
                     self._next(answer.headers.get("location", ""))
                     raise OSError("it follows another")
-                if answer.status_code >= 400:
-                    await answer.aread()
+                if answer.status >= 400:
                     try:
-                        decoded(answer)
+                        decoded(answer.status, await answer.read(), self.url)
                     except Problem as told:
                         if told.code == NO_LEADER:
                             self._next()
                         raise
-                async for line in answer.aiter_lines():
-                    if line:
-                        yield line
-        except (httpx.HTTPError, OSError) as error:
+                async for line in lines(answer):
+                    yield line
+            finally:
+                answer.close()
+        except FAILED as error:
             problem = self._unreachable(error)
             if str(error) != "it follows another":
                 self._next()

@@ -32,7 +32,7 @@ log = logging.getLogger("datacast.http")
 
 CONNECTIONS_MAX = 4096
 KEPT_S = 30
-"""A connection that has asked stays so long for the next request: longer than clients keep one (problems.KEPT_S),
+"""A connection that has asked stays so long for the next request: longer than clients keep one (asking.KEPT_S),
 so that no request meets a connection that is just being closed."""
 
 

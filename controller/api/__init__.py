@@ -13,14 +13,15 @@ from datacast.fabric_manager.api.orders import Ping
 from datacast.fabric_manager.api.records import Caps, Cordon, Host, HostSet, Plan
 from datacast.fabric_manager.api.specs import given
 from datacast.fabric_manager.api.topology import NodeState
-from datacast.services.problems import Params, Problem, Unreachable, decoded, formed, segment
+from datacast.services.blocking import FAILED, BlockingClient, NotConnectedError
+from datacast.services.problems import SILENCE_S, Problem, Unreachable, decoded, formed, segment
 from datacast.services.tls import is_local
 
 from . import records
 from .records import Event, GroupRecord, GroupSummary, Health, KnownSite, SwitchDetail, Switches, Topology
 
 if TYPE_CHECKING:
-    import httpx
+    from datacast.services.asking import Params
 
 DEFAULT_LISTEN = "127.0.0.1:7580"
 DEFAULT_URL = f"http://{DEFAULT_LISTEN}"
@@ -32,10 +33,10 @@ __all__ = ["FINAL_STATES", "ControllerClient", "GroupSpec"]
 T = TypeVar("T")
 
 
-def _verify(url: str) -> ssl.SSLContext | bool:
+def _verify(url: str) -> ssl.SSLContext | None:
     """Raises Problem."""
     if not url.startswith("https://"):
-        return False  # there is nothing to verify, and loading the system's authorities takes a while
+        return None  # there is nothing to verify, and loading the system's authorities takes a while
     path = os.environ.get(ENV_CA)
     try:
         return ssl.create_default_context(cafile=path)
@@ -79,17 +80,17 @@ class ControllerClient:
         params: Params | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        import httpx
-
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in self._urls:
             try:
-                answer = self._clients[self._at].request(method, path, params=params, json=body, headers=headers)
-                return decoded(answer)
-            except (httpx.HTTPError, OSError) as error:
+                with self._clients[self._at].ask(method, path, content, params, headers) as answer:
+                    return decoded(answer.status, answer.read(), self.url)
+            except FAILED as error:
                 failure = self._unreachable(error)
                 self._next()
-                if method != "GET" and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                if method != "GET" and not isinstance(error, NotConnectedError):
                     raise failure from error  # it may have been carried out
         assert failure
         raise failure
@@ -213,25 +214,21 @@ class ControllerClient:
         """Events as they come, each with its `type`, of all groups first the `groups` as they stand; ends when the
         controller does. pings: also those that only say that it is there, the first at once: what happened before is
         in the record then, and who waits may look at the clock."""
-        import httpx
-
+        params = {"group": group} if group else None
+        headers = {"last-event-id": "none"}  # what happened before one listens must not be missed
         try:
-            with self._clients[self._at].stream(
-                "GET",
-                "/events",
-                params={"group": group} if group else None,
-                headers={"last-event-id": "none"},  # what happened before one listens must not be missed
-                timeout=httpx.Timeout(10.0, read=30.0),
+            with self._clients[self._at].ask(
+                "GET", "/events", params=params, headers=headers, silence=SILENCE_S
             ) as answer:
-                if answer.status_code >= 400:
-                    answer.read()
-                    decoded(answer)
-                for line in answer.iter_lines():
+                if answer.status >= 400:
+                    decoded(answer.status, answer.read(), self.url)
+                for text in answer:
+                    line = text.decode().rstrip()
                     if line.startswith("data: "):
                         yield self._event(line[len("data: ") :])
                     elif pings and line.startswith((":", "retry:")):
                         yield Ping()
-        except (httpx.HTTPError, OSError) as error:
+        except FAILED as error:
             failure = self._unreachable(error)
             self._next()
             raise failure from error
@@ -249,22 +246,18 @@ def _cap(host: str | None) -> str:
     return "/caps/fabric" if host is None else f"/caps/hosts/{segment(host)}"
 
 
-def _client(url: str, timeout: float, token: str | None) -> httpx.Client:
+def _client(url: str, timeout: float, token: str | None) -> BlockingClient:
     """Raises Problem where nobody can be asked there, or not with a token."""
-    import httpx
-
     headers = {"authorization": f"Bearer {token}"} if token else {}
     if token and url.startswith("http://") and not is_local(url[len("http://") :].partition("/")[0]):
         raise Problem(400, "insecure", f"a token would travel to {url} in clear", what=url, remedy="use https://")
-    if url.startswith("unix:"):
-        transport = httpx.HTTPTransport(uds=url[len("unix:") :], verify=False)
-        return httpx.Client(transport=transport, base_url="http://controller", timeout=timeout, headers=headers)
-    if url.startswith(("http://", "https://")):
-        return httpx.Client(base_url=url, timeout=timeout, trust_env=False, headers=headers, verify=_verify(url))
-    raise Problem(
-        400,
-        "bad_url",
-        f"{url!r} is no address of a controller",
-        what=url,
-        remedy="give http://host:port, https://host:port or unix:/path",
-    )
+    try:
+        return BlockingClient(url, timeout, _verify(url), headers)
+    except ValueError as error:
+        raise Problem(
+            400,
+            "bad_url",
+            f"{url!r} is no address of a controller",
+            what=url,
+            remedy="give http://host:port, https://host:port or unix:/path",
+        ) from error

@@ -15,13 +15,13 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from datacast.services.problems import note_absent
+from datacast.services.asking import FAILED, NOT_CONNECTED, ask, cause_of, lines, patience, session
 from datacast.services.tls import is_local
 
 from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, own
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
     from datacast.services.tls import Security
 
@@ -58,28 +58,26 @@ class EtcdStore(Store):
     (etcd's --client-cert-auth); plain HTTP over loopback or where `insecure`."""
 
     def __init__(self, members: list[str], security: Security | None = None) -> None:
-        import httpx
-
         self.where = f"etcd://{','.join(members)}"
         if not members or not all(":" in member for member in members):
             raise StoreError(f"{self.where}: give etcd://host:port, further members behind commas", what=self.where)
-        verify: ssl.SSLContext | bool = False
+        self._context: ssl.SSLContext | None = None
         scheme = "http"
         if security is not None and security.identity is not None:
             ca, cert, key = security.identity.files
-            verify, scheme = ssl.create_default_context(cafile=ca), "https"
-            verify.load_cert_chain(cert, key)
-            verify.check_hostname = True
+            self._context, scheme = ssl.create_default_context(cafile=ca), "https"  # which looks at the host's name
+            self._context.load_cert_chain(cert, key)
         elif not (security and security.insecure) and not all(is_local(member) for member in members):
             raise StoreError(f"{self.where}: plain HTTP would leave this machine; give certificates", what=self.where)
         self._members = [f"{scheme}://{member}/v3/" for member in members]
-        note_absent()
-        self._http: httpx.AsyncClient = httpx.AsyncClient(
-            timeout=httpx.Timeout(TIMEOUT_S, pool=None),
-            limits=httpx.Limits(max_connections=CONNECTIONS),
-            trust_env=False,
-            verify=verify,
-        )
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        """Made with the first question, as there has to be a loop."""
+        if self._session is None:
+            self._session = session(self._context, connections=CONNECTIONS)
+        return self._session
 
     def _failed(self, why: object) -> StoreError:
         return StoreError(f"{self.where} does not answer: {why}", what=self.where)
@@ -91,26 +89,24 @@ class EtcdStore(Store):
     async def _ask_until(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """Of the member that answered last, or else another; and whether it may have been carried out before, as an
         answer was lost. Raises StoreError."""
-        import httpx
-
         why: object = "no member"
         unsure = False
         for attempt in range(PASSES * len(self._members)):
             if attempt and attempt % len(self._members) == 0:
                 await asyncio.sleep(PAUSE_S)
             try:
-                patience = TIMEOUT_S * 2 ** (attempt // len(self._members))
-                timeout = httpx.Timeout(patience, pool=None)
-                answer = await self._http.post(self._members[0] + path, content=json.dumps(body), timeout=timeout)
-                told = answer.json()
-            except (httpx.HTTPError, OSError, ValueError) as error:
-                why = error or type(error).__name__
-                unsure = unsure or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                limit_s = TIMEOUT_S * 2 ** (attempt // len(self._members))
+                most = patience(limit_s, limit_s)
+                answer = await ask(self._http, "POST", self._members[0] + path, most, json.dumps(body).encode())
+                told = json.loads(await answer.read())
+            except (*FAILED, ValueError) as error:
+                why = str(cause_of(error)) or type(error).__name__
+                unsure = unsure or not isinstance(error, NOT_CONNECTED)
             else:
-                if answer.status_code == 200:
+                if answer.status == 200:
                     return told, unsure
                 unsure = True
-                why = told.get("message") or told.get("error") or answer.status_code
+                why = told.get("message") or told.get("error") or answer.status
                 if told.get("code") not in _BUSY:
                     raise StoreError(f"{self.where}: {why}", what=self.where)
             self._members.append(self._members.pop(0))
@@ -190,8 +186,6 @@ class EtcdStore(Store):
     # ---- watching ----
     async def watch(self, prefix: str, since: int = 0) -> AsyncIterator[Change]:
         """`since`: all that has happened since that revision, in place of what is there."""
-        import httpx
-
         span = {"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)}
         start = since
         if not since:
@@ -201,23 +195,27 @@ class EtcdStore(Store):
                 yield Change(entry.key, entry.value, entry.revision)
             start = int(told["header"]["revision"]) + 1
         body = json.dumps({"create_request": {**span, "start_revision": str(start), "progress_notify": True}})
-        patience = httpx.Timeout(TIMEOUT_S, read=None)
+        most = patience(TIMEOUT_S, None)
         try:
-            async with self._http.stream("POST", self._members[0] + "watch", content=body, timeout=patience) as answer:
-                async for line in answer.aiter_lines():
+            answer = await ask(self._http, "POST", self._members[0] + "watch", most, body.encode())
+            try:
+                async for line in lines(answer):
                     said = json.loads(line)
                     result = said.get("result")
                     if not isinstance(result, dict) or result.get("canceled"):
                         raise self._failed(line[:200])
                     for event in result.get("events", ()):
                         yield _change(event)
-        except (httpx.HTTPError, OSError, ValueError) as error:
+            finally:
+                answer.close()
+        except (*FAILED, ValueError) as error:
             self._members.append(self._members.pop(0))
             raise self._failed(error) from error
         raise self._failed("the watch ended")
 
     async def close(self) -> None:
-        await self._http.aclose()
+        if self._session is not None:
+            await self._session.close()
 
 
 def _entry(row: dict[str, Any]) -> Entry:

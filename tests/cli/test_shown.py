@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
+from answering import answering
 from made_records import group, summary, topology
 from rich.console import Console
 from typer.testing import CliRunner
@@ -298,14 +298,12 @@ def test_events_that_end_because_the_fabric_manager_is_gone_say_so() -> None:
 
 
 def test_a_page_of_somebody_else_is_no_answer_and_says_where() -> None:
-    client = ControllerClient("http://127.0.0.1:9")
-    page = httpx.MockTransport(lambda _: httpx.Response(404, text="<h1>Not Found</h1>"))
-    client._clients = [httpx.Client(transport=page, base_url="http://127.0.0.1:9")]
-    for ask in (lambda: client.group("g-1"), lambda: next(iter(client.events()))):
-        with pytest.raises(Problem, match="answers HTTP 404, and not as Datacast does") as told:
-            ask()
-        assert told.value.what == "http://127.0.0.1:9"
-        assert report(told.value) == 1, "3 is for a group that is not there"
+    with answering(404, "<h1>Not Found</h1>") as url, ControllerClient(url) as client:
+        for ask in (lambda: client.group("g-1"), lambda: next(iter(client.events()))):
+            with pytest.raises(Problem, match="answers HTTP 404, and not as Datacast does") as told:
+                ask()
+            assert told.value.what == url
+            assert report(told.value) == 1, "3 is for a group that is not there"
 
 
 def test_names_from_elsewhere_do_not_move_the_cursor_or_end_a_row(capsys: pytest.CaptureFixture[str]) -> None:

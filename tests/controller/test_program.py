@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from answering import answering
 from authority import Authority
 from commands import command
 
@@ -166,49 +168,30 @@ def test_where_no_controller_is_each_address_is_asked_and_the_last_one_named(
         ControllerClient("https://127.0.0.1:9")
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, *answers: Callable[[httpx.Request], httpx.Response]) -> ControllerClient:
-    """A client of as many controllers."""
-    left = list(answers)
-
-    def made(url: str, timeout: float, token: str | None) -> httpx.Client:
-        return httpx.Client(transport=httpx.MockTransport(left.pop(0)), base_url=url)
-
-    monkeypatch.setattr(api, "_client", made)
-    return ControllerClient(",".join(f"http://c{n}" for n in range(len(answers))))
-
-
-def broken(request: httpx.Request) -> httpx.Response:
-    raise httpx.ReadError("it broke off", request=request)
-
-
-def test_an_order_that_may_have_been_carried_out_is_given_to_no_other_controller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A question is."""
+def test_an_order_that_may_have_been_carried_out_is_given_to_no_other_controller() -> None:
+    """A question is, and so is an order where nobody listens."""
     seen: list[str] = []
+    order = GroupSpec(source="h0", receivers=["h1"], source_path="/f")
+    with answering(None) as broken, answering(200, "[]", seen) as other:
+        with ControllerClient(f"{broken},{other}") as client:
+            assert client.sites() == [] and seen == ["GET"]
+        with ControllerClient(f"{broken},{other}") as client, pytest.raises(Unreachable, match=broken):
+            client.create_group(order)
+        assert seen == ["GET"]
+        with ControllerClient(f"{NOBODY},{other}") as client, pytest.raises(Problem, match="not understood"):
+            client.create_group(order)
+        assert seen == ["GET", "POST"]
 
-    def other(request: httpx.Request) -> httpx.Response:
-        seen.append(request.method)
-        return httpx.Response(200, json=[])
 
-    with answering(monkeypatch, broken, other) as client:
-        assert client.sites() == [] and seen == ["GET"]
-    with answering(monkeypatch, broken, other) as client, pytest.raises(Unreachable, match="c0"):
-        client.create_group(GroupSpec(source="h0", receivers=["h1"], source_path="/f"))
-    assert seen == ["GET"]
-
-
-def test_a_stream_of_events_that_is_refused_breaks_off_or_ends_by_an_error_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    refused = {"code": "unauthorized", "detail": "a token is missing", "status": 401}
+def test_a_stream_of_events_that_is_refused_breaks_off_or_ends_by_an_error_says_so() -> None:
+    refused = json.dumps({"code": "unauthorized", "detail": "a token is missing", "status": 401})
     over = 'data: {"type": "error", "code": "unreachable", "detail": "the fabric manager is away", "status": 503}\n\n'
-    cases: list[tuple[Callable[[httpx.Request], httpx.Response], int, str]] = [
-        (lambda request: httpx.Response(401, json=refused), 401, "a token is missing"),
-        (lambda request: httpx.Response(200, text=over), 503, "the fabric manager is away"),
-        (broken, 503, "c0"),
-    ]
-    for how, status, words in cases:
-        with answering(monkeypatch, how) as client, pytest.raises(Problem, match=words) as error:
+    cases = [(401, refused, 401, "a token is missing"), (200, over, 503, "manager is away"), (None, "", 503, "127.0")]
+    for answer, text, status, words in cases:
+        with (
+            answering(answer, text) as url,
+            ControllerClient(url) as client,
+            pytest.raises(Problem, match=words) as error,
+        ):
             list(client.events())
         assert error.value.status == status

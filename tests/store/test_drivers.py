@@ -198,14 +198,6 @@ def test_members_that_are_slow_to_answer_are_given_more_time() -> None:
     assert run(scenario()) == Entry("a", "1", 7)
 
 
-def test_a_store_of_etcd_has_nothing_looked_for_on_the_disk_with_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "sniffio", raising=False)  # httpcore asks for it, three times and more
-
-    async def one() -> None:
-        await open_store("etcd://127.0.0.1:1").close()
-
-    run(one())
-    assert "sniffio" in sys.modules
 
 
 def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> None:

@@ -1,0 +1,89 @@
+"""HTTP for who has no event loop and waits for each answer, as the command does: Python's own client, which is there at
+once. A connection for each question."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from .asking import Params
+
+FAILED = (http.client.HTTPException, OSError)
+"""Whatever keeps an answer away."""
+
+
+class NotConnectedError(OSError):
+    """Nothing was asked."""
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("unix", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class BlockingClient:
+    """Asks one service, at `http(s)://host:port` or `unix:/path`."""
+
+    def __init__(
+        self, url: str, timeout: float, context: ssl.SSLContext | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """`context`: for https. `headers`: with every question. Raises ValueError for what is no address."""
+        self._url, self._timeout, self._context, self._headers = urlsplit(url), timeout, context, dict(headers or {})
+        if self._url.scheme not in ("http", "https", "unix") or not (self._url.path or self._url.hostname):
+            raise ValueError(url)
+        self._port = self._url.port
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def close(self) -> None:
+        """Ends streams that nobody reads any more."""
+        for connection in self._open:
+            connection.close()
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        host = self._url.hostname or ""
+        if self._url.scheme == "unix":
+            return _Unix(self._url.path, timeout)
+        if self._url.scheme == "https":
+            return http.client.HTTPSConnection(host, self._port, timeout=timeout, context=self._context)
+        return http.client.HTTPConnection(host, self._port, timeout=timeout)
+
+    @contextmanager
+    def ask(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+        silence: float | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The answer, to be read meanwhile. `silence`: of a stream. Raises FAILED; so does reading."""
+        connection = self._connection(self._timeout)
+        base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
+        where = base + path + ("?" + urlencode(params, doseq=True) if params else "")
+        self._open.add(connection)
+        try:
+            try:
+                connection.connect()
+            except OSError as error:
+                raise NotConnectedError(str(error)) from error
+            if silence is not None:
+                connection.sock.settimeout(silence)
+            connection.request(method, where, content, {**self._headers, **(headers or {})})
+            with connection.getresponse() as answer:
+                yield answer
+        finally:
+            connection.close()
+            self._open.discard(connection)

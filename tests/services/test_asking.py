@@ -1,0 +1,147 @@
+"""The services' HTTP client against a server that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
+from datacast.services.eventloop import run
+
+
+class Server:
+    """Gives to each request the next of `answers`; None: closes the connection."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers, self.requests, self.connections = list(answers), list[bytes](), 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                words = (line.lower() for line in head.split(b"\r\n"))
+                length = next((line[15:] for line in words if line.startswith(b"content-length:")), b"0")
+                self.requests.append(head + await reader.readexactly(int(length)))
+                answer = self.answers.pop(0) if self.answers else None
+                if answer is None:
+                    break
+                writer.write(answer)
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        writer.close()
+
+
+@asynccontextmanager
+async def asked(*answers: bytes | None, timeout: float = 60.0) -> AsyncIterator[tuple[HttpClient, Server]]:
+    there = Server(*answers)
+    server = await asyncio.start_server(there.serve, "127.0.0.1", 0)
+    client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout)
+    try:
+        yield client, there
+    finally:
+        await client.close()
+        server.close()
+
+
+async def told(client: HttpClient, method: str = "GET", path: str = "/", **more) -> tuple[int, bytes]:
+    answer = await client.ask(method, path, **more)
+    return answer.status, await answer.read()
+
+
+def sized(body: bytes, more: bytes = b"") -> bytes:
+    return b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n%s" % (more, len(body), body)
+
+
+def test_a_connection_is_asked_again_where_its_answer_was_read_to_the_end() -> None:
+    chunked = b"HTTP/1.1 404 x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
+    ends = sized(b"x", b"connection: close\r\n")
+
+    async def scenario():
+        async with asked(sized(b"one"), chunked, ends, sized(b"ab"), sized(b"cd")) as (client, there):
+            found = [(await told(client), there.connections) for _ in range(4)]
+            (await client.ask("GET", "/")).close()
+            return found, there.connections
+
+    whole = [((200, b"one"), 1), ((404, b"abc"), 1), ((200, b"x"), 1), ((200, b"ab"), 2)]
+    assert run(scenario()) == (whole, 2)
+
+
+def test_a_request_is_one_line_and_its_headers_whatever_is_asked_for() -> None:
+    async def scenario():
+        async with asked(*[sized(b"")] * 3) as (client, there):
+            await told(client, path="/../a b\r\nx: y/%2F%20ü?", params={"n": 1, "of": ["p", "q&"]})
+            await told(client, "POST", content=b"{}", headers={"x-by": "me"})
+            with pytest.raises(ValueError):
+                await told(client, headers={"x-by": "me\r\nx-admin: yes"})
+            return there.requests
+
+    first, second = run(scenario())
+    assert first.startswith(b"GET /../a%20b%0D%0Ax:%20y/%2F%20%C3%BC%3F?n=1&of=p&of=q%26 HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\nx-by: me\r\n" in second and second.endswith(b"\r\n\r\n{}")
+    assert b"cookie" not in second.lower() and b"encoding" not in second.lower()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_what_may_have_been_carried_out_is_not_asked_for_again(method: str) -> None:
+    """Over a kept connection that ends aiohttp repeats what should do no harm twice; to forget a group does."""
+
+    async def scenario():
+        async with asked(sized(b"x"), None) as (client, there):
+            await told(client)
+            with pytest.raises(FAILED) as failed:
+                await told(client, method)
+            assert not isinstance(failed.value, NOT_CONNECTED)
+            return len(there.requests)
+
+    assert run(scenario()) == 2
+
+
+@pytest.mark.parametrize("answer", [b"what?\r\n\r\n", sized(b"abc")[:-1], b"HTTP/1.1 200 x\r\na: " + b"x" * 100_000])
+def test_what_is_no_answer_may_have_been_carried_out(answer: bytes) -> None:
+    async def scenario():
+        async with asked(answer, timeout=0.5) as (client, _):
+            with pytest.raises(FAILED) as failed:
+                await told(client, "POST")
+            assert not isinstance(failed.value, NOT_CONNECTED)
+
+    run(scenario())
+
+
+def test_where_nobody_listens_nothing_was_asked() -> None:
+    async def scenario():
+        async with asked() as (client, _):
+            pass
+        gone = HttpClient(client._base, 5.0)
+        with pytest.raises(NOT_CONNECTED) as refused:
+            await told(gone)
+        await gone.close()
+        return cause_of(refused.value)
+
+    assert isinstance(run(scenario()), ConnectionRefusedError)
+
+
+def test_a_redirect_is_an_answer_and_a_cookie_is_not_kept() -> None:
+    away = b"HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:9/\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
+
+    async def scenario():
+        async with asked(away, sized(b"x")) as (client, there):
+            assert (await told(client))[0] == 307
+            await told(client)
+            return there.requests[1]
+
+    assert b"a=b" not in run(scenario())
+
+
+def test_lines_of_a_stream_come_whole_and_of_any_length() -> None:
+    parts = (b"a\n\n", b"b" * 300_000, b"c\nd\xc3", b"\xbc\nlast")
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+    async def scenario():
+        async with asked(b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n" + chunks) as (client, _):
+            return [line async for line in lines(await client.ask("GET", "/"))]
+
+    assert run(scenario()) == ["a", "b" * 300_000 + "c", "dü", "last"]
