@@ -41,8 +41,9 @@ def register(app: typer.Typer) -> None:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in ("", "what", "found", "remedy"):
             table.add_column(title, overflow="fold")
+        wrong, odd = ("wrong", "look") if site else ("missing", "absent")
         for check in checks:
-            mark = ("ok", "green") if check.ok else ("missing", "red") if check.required else ("absent", "yellow")
+            mark = ("ok", "green") if check.ok else (wrong, "red") if check.required else (odd, "yellow")
             table.add_row(Text(*mark), check.name, check.detail, check.remedy)
         console = output()
         console.print(table)

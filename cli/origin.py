@@ -68,6 +68,8 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
             )
         if fetchers or policy:
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
+        if not file:  # os.path.abspath would make the working folder of it
+            raise typer.BadParameter("FILE is empty: give the file's path at the source, or a URL")
         first, *others = parse_sources(sources)
         return GroupSpec(source=first, other_sources=others, source_path=os.path.abspath(file))
     if sources:

@@ -32,10 +32,13 @@ def plan(
     source: Annotated[str, typer.Option("--from", metavar="HOST", help="The host that has the file.")],
     to: Annotated[list[str], typer.Option("--to", metavar="HOST,HOST…|all|@SET", help="The receivers.")],
     size: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the file, for the time it takes.")] = None,
-    weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
+    weight: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
     background: Annotated[bool, typer.Option("--background", help="Take only what others leave.")] = False,
-    rate: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees may send.")] = None,
-    delivery: Annotated[str | None, typer.Option(help="stable (where receivers differ) or together.")] = None,
+    most: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees together may send.")] = None,
+    delivery: Annotated[
+        str | None,
+        typer.Option(metavar="stable|together", help="Each receiver at its own rate (where they differ), or one."),
+    ] = None,
     planner: Planner = None,
     scatter: Scatter = False,
     shard: Shard = None,
@@ -49,7 +52,7 @@ def plan(
         source_path="/plan",
         weight=weight,
         priority="background" if background else "normal",
-        most_bps=parse_rate(rate) if rate else None,
+        most_bps=parse_rate(most) if most else None,
         options=GroupOptions(
             delivery=cast(Delivery | None, delivery or None), planner=cast(PlannerName | None, planner or None)
         ),

@@ -77,7 +77,7 @@ def send(
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
     ] = None,
-    weight: Annotated[int, typer.Option(min=1, max=1000, help="Of its share of links; 100 is normal.")] = 100,
+    weight: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
     most: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees together may send.")] = None,
     background: Annotated[bool, typer.Option("--background", help="Take only what other groups leave.")] = False,
     deadline: Annotated[

@@ -29,6 +29,8 @@ def list_sets(as_json: Json = False, controller: Controller = DEFAULT_URL, token
     if as_json:
         print(json_text(found))
         return
+    if not found:
+        print("no sets")
     for name, members in found.items():
         print(f"{name}  {','.join(members)}")
 

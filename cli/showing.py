@@ -75,9 +75,10 @@ def show_group(group: GroupRecord) -> None:
             table.add_row(name, part.state, f"{part.fraction:.0%}", rate_text(part.rate_bps), message_of(part.error))
         console.print(table)
     if group.trees:
-        table = new_table("tree", "state", "depth", "links", "rate", "new packets", "duplicates", "retransmitted")
-        for name, tree in group.trees.items():
+        table = new_table("tree", "id", "state", "depth", "links", "rate", "new packets", "duplicates", "retransmitted")
+        for number, (name, tree) in enumerate(group.trees.items()):  # as in a plan; the id is the one on the wire
             table.add_row(
+                str(number),
                 name,
                 tree.state,
                 str(tree.depth),

@@ -48,6 +48,8 @@ def top(
                         live.update(Text(f"{problem}; trying again", style="red"), refresh=True)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+    if not console.is_terminal:
+        console.print()  # the last look ends its line
 
 
 def look(client: ControllerClient) -> RenderableType:

@@ -12,9 +12,12 @@ from datacast.origins.ranges import AT_SITE, Range, common, pieces
 from datacast.services import ranges
 from datacast.services.problems import Problem
 
-from .api import FINAL_STATES, GroupSpec
+from .api import FINAL_STATES, GroupOptions, GroupSpec
 from .fabric import Fabric
 from .record import Record
+
+RULES = ("steady", "datacast")
+"""Of rate control, by the names that agents know (libdatacast/src/cc.c)."""
 
 
 def problem(code: str, field: str, message: str, what: str, remedy: str) -> Problem:
@@ -68,7 +71,18 @@ def check_dest_path(path: str) -> str:
     """The path as it is. Raises Problem."""
     if "\0" in path or not path:
         raise problem("bad_path", "dest_path", f"{path!r} is no path of a file", path, "give a file's path")
+    if ".." in path.split("/"):  # agents refuse it too, each on its own, when the group has begun
+        raise problem("bad_path", "dest_path", f'{path}: a path must not hold ".."', path, "name the folder itself")
     return path
+
+
+def check_rule(options: GroupOptions) -> None:
+    """Raises Problem for a rule of rate control that no agent knows."""
+    if options.cc is not None and options.cc not in RULES:
+        names = " or ".join(RULES)
+        raise problem(
+            "invalid", "options.cc", f"there is no rule of rate control {options.cc!r}", options.cc, f"give {names}"
+        )
 
 
 def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) -> list[str]:

@@ -112,7 +112,10 @@ class Wiring:
     async def _delete(self, name: str) -> None:
         node = self.fabric.nodes.get(name)
         if node is None or node.removed:
-            raise Problem(404, "unknown_node", f"the fabric has no node {name!r}", what=name)
+            raise Problem(
+                404, "unknown_node", f"the fabric has no node {name!r}", what=name,
+                remedy="`datacast topology` lists the nodes",
+            )  # fmt: skip
         if groups := self._busy(name):
             raise Problem(
                 409, "busy", f"{name} is a member of {few(groups)}", what=name,

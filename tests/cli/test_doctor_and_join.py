@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from datacast.cli import join
+from datacast.cli import doctor_site, join
 from datacast.cli.main import build, main
 from datacast.lab import checks
 from datacast.lab.checks import Check
@@ -33,6 +33,15 @@ def test_what_is_optional_is_told_and_fails_nothing(monkeypatch: pytest.MonkeyPa
     rows = [line.split() for line in out.splitlines()]
     assert code == 0 and rows[1][:2] == ["ok", "ip"] and rows[2][:2] == ["absent", "tshark"]
     assert "apt-get install tshark" in out and "This machine can run the lab." in out
+
+
+@pytest.mark.parametrize(("site", "word"), [(False, "absent"), (True, "look")])
+def test_what_a_deployment_should_look_at_is_not_called_absent(
+    monkeypatch: pytest.MonkeyPatch, site: bool, word: str
+) -> None:
+    monkeypatch.setattr(doctor_site, "site_checks", lambda client: [ABSENT])
+    code, out = doctor(monkeypatch, [ABSENT], *["--site"] * site)
+    assert code == 0 and f"{word} tshark" in " ".join(out.split())
 
 
 def test_what_is_required_makes_it_1(monkeypatch: pytest.MonkeyPatch) -> None:

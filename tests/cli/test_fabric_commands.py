@@ -33,21 +33,23 @@ def test_a_plan_and_sets_and_what_is_forgotten() -> None:
             done = [
                 await datacast(*words.split(), url=url)
                 for words in (
-                    "sets put rack h1,h2", "sets list", "plan --from h0 --to @rack --size 1M --json",
-                    "plan --from h0 --to @rack --planner fpfr", "plan --from h0 --to @rack --planner fastest",
+                    "sets list", "sets put rack h1,h2", "sets list", "plan --from h0 --to @rack --size 1M --json",
+                    "plan --from h0 --to @rack --planner fpfr --most 1mbit",
+                    "plan --from h0 --to @rack --planner fastest",
                     "send /srv/file --from h0 --to @rack --label job=night --json",
                 )
             ]  # fmt: skip
             group = json.loads(done[-1][1])["id"]
             return [*done, await datacast("forget", group, url=url), await datacast("forget", group, url=url)]
 
-    put, listed, plan, told, unknown, sent, forgot, again = run(scenario())
+    none, put, listed, plan, told, unknown, sent, forgot, again = run(scenario())
+    assert none[0] == 0 and none[1] == "no sets\n"
     assert put[0] == 0 and "rack  h1,h2" in listed[1]
     assert json.loads(plan[1])["receivers"] == ["h1", "h2"] and json.loads(plan[1])["expected_s"] > 0
     assert (
         json.loads(plan[1])["gap"] == {"part": 0.0, "receiver": None} and "no gap" in told[1] and "the cut" in told[1]
     )
-    assert told[0] == 0 and unknown[0] != 0 and "planner" in unknown[2]
+    assert told[0] == 0 and "receivers, 1.0 Mbit/s" in told[1] and unknown[0] != 0 and "planner" in unknown[2]
     assert sent[0] == 0 and json.loads(sent[1])["labels"] == {"job": "night"}
     assert forgot[0] == 0 and again[0] == 3
 

@@ -86,7 +86,7 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
     assert "h1 done 100% - 2.50 s ok 7" in lines
     assert "h2 failed 25% 2.0 Mbit/s - - 0 [disk] full [/srv]" in lines
     assert "oak failed 50% 1.0 Mbit/s cut off" in lines
-    assert "4 running 2 5 50.0 Mbit/s 11 12 13" in lines
+    assert "0 4 running 2 5 50.0 Mbit/s 11 12 13" in lines
 
 
 def test_an_error_of_the_whole_group_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

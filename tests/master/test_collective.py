@@ -171,6 +171,11 @@ def test_the_command_tells_a_url_from_a_file() -> None:
     assert parse_origin("s3://b/k", [], "3", "mob") == GroupSpec(url="s3://b/k", fetchers=3, origin_policy="mob")
     assert parse_origin("https://h/x", [], "a,b", None) == GroupSpec(url="https://h/x", fetchers=["a", "b"])
     assert parse_origin("https://h/x", [], "all", None).fetchers == "all"
-    for bad in (("https://h/x", ["a"], None, None), ("/x", ["a"], "3", None), ("/x", [], None, None)):
+    for bad in (
+        ("https://h/x", ["a"], None, None),
+        ("/x", ["a"], "3", None),
+        ("/x", [], None, None),
+        ("", ["a"], None, None),
+    ):
         with pytest.raises(typer.BadParameter):
             parse_origin(*bad)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from datacast.simulation.engine import PAPER, Faults, Simulation, TreeConfig
+from datacast.fabric_manager.requests import RULES
+from datacast.simulation.engine import PAPER, Faults, Simulation, TreeConfig, rules
 from datacast.simulation.errors import SimulationError
 
 MBIT = 1_000_000
@@ -131,3 +132,7 @@ def test_a_wheel_of_events_and_its_heap_agree_with_the_clock():
     seen = [sim.run(until=t) for t in range(0, 3_000_000_000, 100_000_000)]
     assert seen == sorted(seen) and sim.check() is None
     assert all(s["whole"] for s in group.receiver_stats().values())
+
+
+def test_a_group_may_name_the_rules_that_there_are() -> None:
+    assert sorted(RULES) == sorted(rules())
