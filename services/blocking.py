@@ -22,6 +22,11 @@ class NotConnectedError(OSError):
     """Nothing was asked."""
 
 
+def reason(error: BaseException) -> str:
+    """Why there was no answer, in words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 class _Unix(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("unix", timeout=timeout)
@@ -78,7 +83,7 @@ class BlockingClient:
             try:
                 connection.connect()
             except OSError as error:
-                raise NotConnectedError(str(error)) from error
+                raise NotConnectedError(*error.args) from error
             if silence is not None:
                 connection.sock.settimeout(silence)
             connection.request(method, where, content, {**self._headers, **(headers or {})})

@@ -13,7 +13,7 @@ from datacast.fabric_manager.api.orders import Ping
 from datacast.fabric_manager.api.records import Caps, Cordon, Host, HostSet, Plan
 from datacast.fabric_manager.api.specs import given
 from datacast.fabric_manager.api.topology import NodeState
-from datacast.services.blocking import FAILED, BlockingClient, NotConnectedError
+from datacast.services.blocking import FAILED, BlockingClient, NotConnectedError, reason
 from datacast.services.problems import SILENCE_S, Problem, Unreachable, decoded, formed, segment
 from datacast.services.tls import is_local
 
@@ -111,9 +111,12 @@ class ControllerClient:
         self._at = (self._at + 1) % len(self._urls)
 
     def _unreachable(self, error: BaseException) -> Unreachable:
-        text, remedy = f"no controller at {self.url}", "start a lab with `datacast lab up` or set --controller"
+        text = f"no controller answers at {self.url}: {reason(error)}"
+        remedy = "see that datacast-controller runs there, or name another with --controller"
+        if self.url == DEFAULT_URL:
+            remedy = "start a lab with `datacast lab up` or set --controller"
         if "CERTIFICATE" in str(error):
-            text = f"the controller at {self.url} is not believed: {error}"
+            text = f"the controller at {self.url} is not believed: {reason(error)}"
             remedy = f"the certificate of its authority goes into ${ENV_CA}"
             if "mismatch" in str(error):
                 remedy = "its certificate names another address: `datacast certs issue` with --dns or --ip"

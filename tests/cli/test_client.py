@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 from contextlib import asynccontextmanager
 
@@ -16,8 +17,11 @@ from small import run, star, until
 
 from datacast.cli.arguments import with_receivers
 from datacast.cli.shards import with_holds, with_shards
+from datacast.controller.api import DEFAULT_URL, ControllerClient
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
+from datacast.services.blocking import BlockingClient, NotConnectedError
+from datacast.services.problems import Unreachable
 from datacast.services.service import HttpServer, listen
 from lab import lab
 
@@ -268,7 +272,27 @@ def test_wrong_use_has_its_exit_code_and_names_the_thing() -> None:
 def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
     code, _, err = run(datacast(*args, url="http://127.0.0.1:9"))
     assert code == 4
-    assert "no controller at http://127.0.0.1:9; start a lab with `datacast lab up` or set --controller" in err
+    why = "no controller answers at http://127.0.0.1:9: Connection refused; "
+    assert f"{why}see that datacast-controller runs there, or name another with --controller" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("error", "url", "said"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), DEFAULT_URL, "Connection refused; start a lab with"),
+        (TimeoutError("timed out"), "http://h:1", "timed out; see that datacast-controller runs there"),
+        (NotConnectedError(-2, "Name or service not known"), "http://h:1", "Name or service not known; see that"),
+        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] x"), "https://h:1", "x; the certificate of"),
+    ],
+)
+def test_why_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch, error: OSError, url: str, said: str) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(BlockingClient, "ask", fail)
+    with pytest.raises(Unreachable) as told, ControllerClient(url) as client:
+        client.groups()
+    assert said in f"{told.value.message}; {told.value.remedy}"
 
 
 def test_topology_for_people_and_machines() -> None:
@@ -319,9 +343,9 @@ def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch
     monkeypatch.delenv("DATACAST_CONTROLLER", raising=False)
     monkeypatch.setenv("DATACAST_LAB", "mine")
     code, _, err = run(datacast("groups"))
-    assert code == 4 and "no controller at http://127.0.0.1:9;" in err
+    assert code == 4 and "no controller answers at http://127.0.0.1:9:" in err
     code, _, err = run(datacast("groups", url="http://127.0.0.1:11"))
-    assert code == 4 and "no controller at http://127.0.0.1:11;" in err
+    assert code == 4 and "no controller answers at http://127.0.0.1:11:" in err
 
 
 def test_what_sources_have_is_ranges_or_what_a_group_left() -> None:

@@ -75,7 +75,7 @@ def test_where_a_controller_does_not_answer_the_next_is_asked() -> None:
     hosts, sent, none = run(scenario())
     assert hosts[0] == 0 and len(json.loads(hosts[1])) > 1
     assert sent[0] == 0, sent
-    assert none[0] == 4 and "no controller at" in none[2]
+    assert none[0] == 4 and "no controller answers at" in none[2]
 
 
 def test_a_host_joins_the_fabric_and_leaves_it_by_command() -> None:
