@@ -8,8 +8,7 @@ FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
 FUZZERS := $(FUZZ_CORE) memif conn answer bundle objects agent switch
 FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
-FUZZ_CLANG := clang -std=gnu11 -O1 -g -I$(CORE_DIR)/include $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-FUZZ_HEADERS := $(FUZZ_DIR)/script.h $(wildcard $(CORE_DIR)/src/*.h $(CORE_DIR)/include/datacast/*.h $(DATAPATH_DIR)/*.h)
+FUZZ_CLANG := clang -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_ANSWER_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_answer.c answer.c origin.c)
 FUZZ_BUNDLE_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_bundle.c bundle.c xattrs.c)
 FUZZ_OBJECTS_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_objects.c objects.c bundle.c xattrs.c origin.c params.c)
@@ -28,31 +27,45 @@ $(FUZZ_OUT)/.clang:
 	@command -v clang >/dev/null || { echo "make fuzz needs clang with libFuzzer: apt-get install clang" >&2; exit 1; }
 	@mkdir -p $(@D); touch $@
 
-# Every source file that exists is compiled in: clang's coverage must see the code itself.
-$(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_DIR)/fuzz_%.c $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) $< $(CORE_SRC) -o $@
+# Sources are compiled once for all fuzzers, by clang, whose coverage must see the code itself. The agent's clock is the script's,
+# libFuzzer's own is not: what the agent is made of is compiled once more.
+FUZZ_CC = $(FUZZ_CLANG) -fsanitize=fuzzer-no-link -I$(CORE_DIR)/include $(FUZZ_FLAGS) -MMD -MP \
+  $(if $(filter $(AGENT_DIR)/%,$<),-I$(AGENT_DIR) -isystem $(BLAKE3_DIR)) $(if $(filter $(SWITCH_DIR)/%,$<),-I$(SWITCH_DIR) $(SWITCH_CFLAGS))
 
-$(FUZZ_OUT)/memif: $(FUZZ_DIR)/fuzz_memif.c $(addprefix $(DATAPATH_DIR)/,memif_ring.c bufpool.c) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) $(filter %.c,$^) -o $@
+$(FUZZ_OUT)/plain/%.o: %.c | $(FUZZ_OUT)/.clang
+	@mkdir -p $(@D)
+	$(FUZZ_CC) -c $< -o $@
 
-$(FUZZ_OUT)/conn: $(FUZZ_DIR)/fuzz_conn.c $(DATAPATH_SRC) $(CORE_SRC) $(FUZZ_HEADERS) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) $< $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+$(FUZZ_OUT)/clock/%.o: %.c | $(FUZZ_OUT)/.clang
+	@mkdir -p $(@D)
+	$(FUZZ_CC) -Dclock_gettime=script_clock -c $< -o $@
 
-$(FUZZ_OUT)/answer: $(FUZZ_ANSWER_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_ANSWER_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+FUZZ_PLAIN = $(patsubst %.c,$(FUZZ_OUT)/plain/%.o,$(1))
+FUZZ_LINK = $(FUZZ_CLANG) -fsanitize=fuzzer $(filter %.o,$^)
+FUZZ_DATAPATH := $(call FUZZ_PLAIN,$(DATAPATH_SRC) $(CORE_SRC))
+FUZZ_AGENT_OBJ := $(patsubst %.c,$(FUZZ_OUT)/clock/%.o,$(FUZZ_AGENT_SRC))
+FUZZ_SWITCH_OBJ := $(call FUZZ_PLAIN,$(SWITCH_DIR)/fuzz/fuzz_switch.c $(filter-out %/main.c,$(SWITCH_SRC))) $(FUZZ_DATAPATH)
 
-$(FUZZ_OUT)/bundle: $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_BUNDLE_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+$(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_OUT)/plain/$(FUZZ_DIR)/fuzz_%.o $(call FUZZ_PLAIN,$(CORE_SRC))
+	$(FUZZ_LINK) -o $@
 
-$(FUZZ_OUT)/objects: $(FUZZ_OBJECTS_SRC) $(DATAPATH_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) -I$(AGENT_DIR) $(FUZZ_OBJECTS_SRC) $(DATAPATH_SRC) $(CORE_SRC) -ljansson -lssl -lcrypto -lpthread -o $@
+$(FUZZ_OUT)/memif: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_memif.c $(addprefix $(DATAPATH_DIR)/,memif_ring.c bufpool.c))
+	$(FUZZ_LINK) -o $@
 
-# The agent's clock is the script's, libFuzzer's own is not.
-$(FUZZ_OUT)/agent: $(FUZZ_AGENT_SRC) $(FUZZ_HEADERS) $(wildcard $(AGENT_DIR)/*.h $(AGENT_DIR)/fuzz/*.h) | $(FUZZ_OUT)/.clang $(BLAKE3_LIB)
-	$(FUZZ_CLANG) -I$(AGENT_DIR) -isystem $(BLAKE3_DIR) -Dclock_gettime=script_clock $(FUZZ_AGENT_SRC) $(AGENT_LIBS) -o $@
+$(FUZZ_OUT)/conn: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_conn.c) $(FUZZ_DATAPATH)
+$(FUZZ_OUT)/answer: $(call FUZZ_PLAIN,$(FUZZ_ANSWER_SRC)) $(FUZZ_DATAPATH)
+$(FUZZ_OUT)/bundle: $(call FUZZ_PLAIN,$(FUZZ_BUNDLE_SRC)) $(FUZZ_DATAPATH)
+$(FUZZ_OUT)/objects: $(call FUZZ_PLAIN,$(FUZZ_OBJECTS_SRC)) $(FUZZ_DATAPATH)
+$(addprefix $(FUZZ_OUT)/,conn answer bundle objects):
+	$(FUZZ_LINK) -ljansson -lssl -lcrypto -lpthread -o $@
 
-$(FUZZ_OUT)/switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_SWITCH_SRC) $(FUZZ_HEADERS) $(wildcard $(SWITCH_DIR)/*.h) | $(FUZZ_OUT)/.clang
-	$(FUZZ_CLANG) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $< $(FUZZ_SWITCH_SRC) $(SWITCH_LIBS) -o $@
+$(FUZZ_OUT)/agent: $(FUZZ_AGENT_OBJ) | $(BLAKE3_LIB)
+	$(FUZZ_LINK) $(AGENT_LIBS) -o $@
+
+$(FUZZ_OUT)/switch: $(FUZZ_SWITCH_OBJ)
+	$(FUZZ_LINK) $(SWITCH_LIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(FUZZ_AGENT_OBJ) $(FUZZ_SWITCH_OBJ) $(call FUZZ_PLAIN,$(FUZZ_CORE:%=$(FUZZ_DIR)/fuzz_%.c)))
 
 fuzz: $(FUZZERS:%=$(FUZZ_OUT)/%) ## fuzz parsers, node, source, receiver, hellos, signalling and the switch's control for TIME seconds each, JOBS at once (clang)
 	@$(PY) $(FUZZ_DIR)/campaign.py --folder $(FUZZ_OUT) --time $(TIME) --jobs $(if $(filter command line,$(origin JOBS)),$(JOBS),$(shell nproc)) \
