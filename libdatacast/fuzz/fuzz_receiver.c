@@ -28,10 +28,11 @@ static struct {
   bool good[BLOCKS];       /* verified: it never fails any more */
   dc_time at[SPACE];       /* when it was asked for last */
   dc_time longest;         /* from then to its data */
-  uint32_t way[SPACE];     /* numbers on their way, oldest first */
-  uint32_t n;
-  uint32_t told; /* most that was said that the path holds */
+  uint32_t first, n;       /* of the numbers on their way */
+  uint32_t told;           /* most that was said that the path holds */
 } m;
+
+static uint32_t on_way[2 * SPACE]; /* oldest first */
 
 static uint16_t length_of(uint32_t piece) { return piece + 1 == PIECES ? LAST : PIECE; }
 
@@ -66,6 +67,17 @@ static enum dc_rx_result give(uint32_t seq, uint16_t length)
   return rc;
 }
 
+static void to_way(uint32_t seq)
+{
+  if (m.n == SPACE)
+    return;
+  if (m.first + m.n == 2 * SPACE) {
+    memcpy(on_way, on_way + m.first, m.n * sizeof on_way[0]);
+    m.first = 0;
+  }
+  on_way[m.first + m.n++] = seq;
+}
+
 static unsigned poll(unsigned cap)
 {
   struct dc_interest out[BATCH];
@@ -90,8 +102,7 @@ static unsigned poll(unsigned cap)
       MUST(!m.asked[seq]);
     m.asked[seq] = true;
     m.at[seq] = m.now;
-    if (m.n < SPACE)
-      m.way[m.n++] = seq;
+    to_way(seq);
   }
   dc_receiver_counters(m.r, &c);
   MUST(c.interests == before.interests + numbers && c.retransmitted <= c.interests);
@@ -144,10 +155,10 @@ static void cut(uint32_t seq)
     m.end = seq;
   if (m.begin > m.end)
     m.begin = m.end;
-  uint32_t n = 0;
+  uint32_t *way = on_way + m.first, n = 0;
   for (uint32_t i = 0; i < m.n; i++)
-    if (m.way[i] < seq)
-      m.way[n++] = m.way[i];
+    if (way[i] < seq)
+      way[n++] = way[i];
   m.n = n;
 }
 
@@ -168,11 +179,16 @@ static void all_good(void)
     }
 }
 
+/* The few that are older move up, not all that are younger. */
 static uint32_t from_way(uint8_t age, bool take)
 {
-  uint32_t i = age % m.n, seq = m.way[i];
-  if (take)
-    memmove(m.way + i, m.way + i + 1, (--m.n - i) * sizeof m.way[0]);
+  uint32_t *way = on_way + m.first, i = age % m.n, seq = way[i];
+  if (take) {
+    for (; i > 0; i--)
+      way[i] = way[i - 1];
+    m.first++;
+    m.n--;
+  }
   return seq;
 }
 
