@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from datacast.master import visits
 from datacast.master.attendance import Attendance
 from datacast.master.members import Member
+from datacast.master.signalling import Branch
+from datacast.master.visits import Away, Visits
 
 MB = 1_000_000
 
@@ -54,3 +59,23 @@ def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lac
     said = caplog.text if aside_s else str([m.error and m.error.message for m in members])
     assert "no link reached off" in said and "no tree reached treeless" in said
     assert [m.aside for m in members] == [False, bool(aside_s), bool(aside_s)] and len(told) == 2 * bool(aside_s)
+
+
+@pytest.mark.parametrize(("came", "far"), [(0, True), (0, False), (1, True)])
+def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
+    monkeypatch: pytest.MonkeyPatch, came: int, far: bool
+) -> None:
+    """One that goes on receiving, or is near the others, is asked again a moment later."""
+    monkeypatch.setattr(visits, "LIMIT_S", 0.0)
+    member, aside = receiver("late", 36 * MB, 0.0), list[str]()
+
+    def on_status(one: Member, told: object) -> None:
+        one.bytes += came
+
+    away = Away(
+        may_return=lambda one: not far, may_wait=Mock(), set_aside=lambda one, why: aside.append(why),
+        on_status=on_status, returns=Mock(),
+    )  # fmt: skip
+    line = Mock(ask=AsyncMock(return_value=Mock()))  # its answer is read at once
+    again = asyncio.run(Visits(Mock(), away)._has_moved(member, line, Branch("late", "127.0.0.1:1")))
+    assert (again, aside) == ((False, ["it stands still"]) if far and not came else (True, []))

@@ -455,6 +455,17 @@ def test_a_p4runtime_switch_is_device_1_where_nothing_else_is_said() -> None:
     assert found.p4runtime is not None and found.p4runtime.device_id == 1
 
 
+@pytest.mark.parametrize(("many", "fits"), [(255, False), (256, True), (128 << 10, True), ((128 << 10) + 1, False)])
+def test_a_cache_in_a_switch_holds_a_packet_of_256_bytes_and_no_more_than_its_registers(many: int, fits: bool) -> None:
+    one = {"name": "a", "p4runtime": {"address": "x:1"}, "cache": "p4", "node": {"bytes_per_tree": many}, "ports": []}
+    told = {"switches": [one], "node_pipeline": {"json": "a", "p4info": "b"}}
+    if fits:
+        assert parse(told).switches[0].node.bytes_per_tree == many
+    else:
+        with pytest.raises(SwitchError, match="bytes_per_tree"):
+            parse(told)
+
+
 @pytest.mark.parametrize(("change", "text"), [
     ({"colour": 1}, "colour"),
     ({"switches": [{"name": "a", "ports": []}]}, "either openflow or p4runtime"),
