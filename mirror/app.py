@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from starlette.routing import Route
 
 from .ondemand import OnDemand
 from .store import DIGEST, Store
+
+log = logging.getLogger("datacast.mirror")
 
 MANIFEST_MAX = 4 << 20
 NAME = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
@@ -61,9 +64,11 @@ def make_app(store: Store, on_demand: OnDemand | None) -> Starlette:
         digest, name = request.path_params["digest"], request.path_params["name"]
         if not DIGEST.fullmatch(digest) or len(name) > 255 or not NAME.fullmatch(name):
             return _error(400, "DIGEST_INVALID", "no name and digest")
+        log.info("%s of %s is asked for", digest, name)
         path = await asyncio.to_thread(store.find, digest)
         if path is None and on_demand is not None and request.method == "GET":
             path = await on_demand.fetch(request.query_params.get("ns", ""), name, digest)
+        log.info("%s of %s: %s", digest, name, path or "is not on this host")
         if path is None:
             return _error(404, "BLOB_UNKNOWN", f"{digest} is not on this host")
         return FileResponse(path, media_type=OTHER, headers={"docker-content-digest": digest})

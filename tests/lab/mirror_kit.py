@@ -65,7 +65,8 @@ def mirror_lab(lab: Lab, folder: Path, registry: Registry, on_demand: bool = Tru
             enter = ("mnexec", "-a", str(lab.state.namespaces[host]))
             store = str(lab.host_folder(host) / "mirror")
             more = ["--controller", rest, "--token-file", str(token), "--registry", name] if on_demand else []
-            _start(stack, [*enter, BIN / "datacast-mirror", "--store", store, *more], folder / f"mirror-{host}.log")
+            mirror = [*enter, BIN / "datacast-mirror", "-v", "--store", store, *more]
+            _start(stack, mirror, folder / f"mirror-{host}.log")
             hosts[host] = stack.enter_context(Containerd(folder / "containerd" / host, enter))
             hosts[host].mirrored(name, MIRROR, registry.tls[0])
         for log in [folder / "controller.log", *(folder / f"mirror-{host}.log" for host in hosts)]:
