@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
@@ -117,10 +118,15 @@ def decoded(status: int, content: bytes, who: str) -> Any:
     return body
 
 
+_FORMS = threading.Lock()
+"""msgspec 0.22 reads a form that another thread is just finding out, for the first time, and the process dies of it."""
+
+
 def formed(answer: Any, form: type[T], who: str) -> T:
     """What somebody has answered, in its form. Raises Problem."""
     try:
-        return msgspec.convert(answer, form)
+        with _FORMS:
+            return msgspec.convert(answer, form)
     except msgspec.ValidationError as error:
         text = f"the {who} answers what is not understood: {error}"
         raise Problem(502, "bad_answer", text, what=who, remedy="both want the same version of Datacast") from error

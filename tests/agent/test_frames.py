@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_harness import PLAIN, Net, Transfer, join_line, path_end, random_file, run, until
+from agent_harness import PLAIN, Net, Transfer, join_line, node_counters, path_end, random_file, run, until
 
 pytestmark = pytest.mark.root
 
@@ -37,3 +37,19 @@ def test_frames_go_on_while_a_large_message_is_read(make_net: Callable[[Path], N
     assert client.acks[number]["results"]["b"]["ok"]
     down = [line for line in (net.agents[n].text() for n in "ac") if "is down" in line]
     assert not down, down
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_more_trees_have_a_cache_than_the_agent_was_told(
+    make_net: Callable[[Path], Net], tmp_path: Path, workers: int
+) -> None:
+    net = join_line(make_net(PLAIN))
+    net.start("a")
+    net.start("b", "--cache-trees", "4", "--workers", str(workers))
+    net.start("c")
+    for n in range(6 * workers):
+        transfer = Transfer(net, "a", random_file(tmp_path / str(n), 40_000), {"c": path_end()}, tree=1 + n)
+        transfer.deliver()
+        transfer.close()
+    found = node_counters(net, "b")
+    assert found["trees"] == 4 and found["trees_evicted"] >= 6 * workers - 4, found

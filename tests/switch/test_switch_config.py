@@ -52,6 +52,8 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
      ["c.yaml:3:", "e0 already belongs to port 0 of node a"]),
     ("nodes:\n" + NODE + "  - {name: b, ports: [{port: 0, iface: e0}]}\n  - {name: c, ports: [{port: 1, iface: e0}]}",
      ["c.yaml:4:", "e0 already belongs to port 0 of node b"]),
+    ("nodes:\n  - {name: a, ports: [{port: 0, iface: e0}, {port: 1, iface: e1}, {port: 2, iface: e1}]}",
+     ["c.yaml:2:", "e1 already belongs to port 1 of node a"]),
     ("nodes:\n  - name: a\n    ports:\n      - {port: 0, vdev: net_null0, neighbour: {mac: 'zz:00'}}",
      ["c.yaml:4:", "'zz:00' is not an Ethernet address"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 12X}", ["c.yaml:4:", "'12X'"]),
