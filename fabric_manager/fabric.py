@@ -96,7 +96,6 @@ class Node:
     counted: Counted | None = None
     ports_down: set[int] = field(default_factory=set)
     ports: dict[int, Port] = field(default_factory=dict)
-    registered_ns: int | None = None
 
     @property
     def alive(self) -> bool:
@@ -326,7 +325,6 @@ class Fabric:
         }
         node.disks, node.clock_ms, node.counted = [], None, None
         node.certificate_until = certificate_until
-        node.registered_ns = now_ns
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
 
     def disconnect(self, session: int, now_ns: int, silent: bool = False) -> list[Change]:

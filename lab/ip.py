@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 NETWORK = 10 << 24 | 128 << 16
 """10.128.0.0: four addresses for each cable."""
-CABLES_MAX = 1 << 21
 TABLE = 100
 """Routing tables from here on: one for each address of a host."""
 READY_S = 30.0

@@ -12,13 +12,16 @@ import base64
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from datacast.services.asking import FAILED, NOT_CONNECTED, ask, cause_of, lines, patience, session
 from datacast.services.tls import is_local
 
 from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, own
+from .etcd_answers import PREFIX, Done, Granted, Range, Refusal, Renewed, Rows, Said, Written, plain, read
 
 if TYPE_CHECKING:
     import aiohttp
@@ -34,17 +37,17 @@ those who ask again too soon."""
 PAUSE_S = 0.2
 CONNECTIONS = 32
 """At once; more requests wait their turn."""
-PREFIX = "/datacast/"
 _BUSY = (14, 4, 8)
 """gRPC: unavailable, deadline exceeded, resource exhausted (too many requests): another member, or later."""
 
 
+Body = Mapping[str, object]
+"""Of a request, as etcd's gateway reads it."""
+T = TypeVar("T")
+
+
 def _coded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
-
-
-def _plain(coded: str) -> str:
-    return base64.b64decode(coded).decode()
 
 
 def _end_of(prefix: str) -> str:
@@ -82,11 +85,11 @@ class EtcdStore(Store):
     def _failed(self, why: object) -> StoreError:
         return StoreError(f"{self.where} does not answer: {why}", what=self.where)
 
-    async def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, form: type[T], path: str, body: Body) -> T:
         """Raises StoreError."""
-        return (await self._ask_until(path, body))[0]
+        return (await self._ask_until(form, path, body))[0]
 
-    async def _ask_until(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    async def _ask_until(self, form: type[T], path: str, body: Body) -> tuple[T, bool]:
         """Of the member that answered last, or else another; and whether it may have been carried out before, as an
         answer was lost. Raises StoreError."""
         why: object = "no member"
@@ -98,16 +101,17 @@ class EtcdStore(Store):
                 limit_s = TIMEOUT_S * 2 ** (attempt // len(self._members))
                 most = patience(limit_s, limit_s)
                 answer = await ask(self._http, "POST", self._members[0] + path, most, json.dumps(body).encode())
-                told = json.loads(await answer.read())
-            except (*FAILED, ValueError) as error:
+                data = await answer.read()
+                if answer.status == 200:
+                    return read(data, form), unsure
+                refusal = read(data, Refusal)
+            except (*FAILED, msgspec.DecodeError) as error:
                 why = str(cause_of(error)) or type(error).__name__
                 unsure = unsure or not isinstance(error, NOT_CONNECTED)
             else:
-                if answer.status == 200:
-                    return told, unsure
                 unsure = True
-                why = told.get("message") or told.get("error") or answer.status
-                if told.get("code") not in _BUSY:
+                why = refusal.message or refusal.error or answer.status
+                if refusal.code not in _BUSY:
                     raise StoreError(f"{self.where}: {why}", what=self.where)
             self._members.append(self._members.pop(0))
         raise self._failed(why)
@@ -120,29 +124,27 @@ class EtcdStore(Store):
     async def list(self, prefix: str) -> list[Entry]:
         return [*await self._range({"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)})]
 
-    async def _range(self, body: dict[str, Any]) -> Sequence[Entry]:
+    async def _range(self, body: Body) -> Sequence[Entry]:
         """Page by page: an answer is at most some MiB."""
         entries: Sequence[Entry] = []
         while True:
-            told = await self._ask("kv/range", {**body, "limit": 500})
-            rows = told.get("kvs", [])
-            entries = [*entries, *(_entry(row) for row in rows)]
-            if not told.get("more"):
+            told = await self._ask(Rows, "kv/range", {**body, "limit": 500})
+            entries = [*entries, *(row.entry() for row in told.kvs)]
+            if not told.more:
                 return entries
-            body = {**body, "key": base64.b64encode(base64.b64decode(rows[-1]["key"]) + b"\0").decode()}
+            body = {**body, "key": base64.b64encode(base64.b64decode(told.kvs[-1].key) + b"\0").decode()}
 
-    async def _write(
-        self, key: str, value: str | None, expected: int, guard: Guard | None, request: dict[str, Any]
-    ) -> int:
+    async def _write(self, key: str, value: str | None, expected: int, guard: Guard | None, request: Body) -> int:
         coded = _coded(PREFIX + key)
         compare = [_has(coded, expected)] + ([_has(_coded(PREFIX + guard.key), guard.revision)] if guard else [])
         look = [{"request_range": {"key": coded}}]
         look += [{"request_range": {"key": _coded(PREFIX + guard.key)}}] if guard else []
-        told, unsure = await self._ask_until("kv/txn", {"compare": compare, "success": [request], "failure": look})
-        if told.get("succeeded"):
-            return int(told["header"]["revision"])
-        rows = [answer["response_range"].get("kvs") for answer in told["responses"]]
-        there, leads = (_entry(row[0]) if row else None for row in (*rows, None)[:2])
+        request_body = {"compare": compare, "success": [request], "failure": look}
+        told, unsure = await self._ask_until(Written, "kv/txn", request_body)
+        if told.succeeded:
+            return told.header.revision
+        rows = [answer.response_range.kvs for answer in told.responses]
+        there, leads = (row[0].entry() if row else None for row in (*rows, [])[:2])
         refused: StoreError = Conflict(f"{key} has revision {there.revision if there else 0}, not {expected}", what=key)
         if guard is not None and (leads.revision if leads else 0) != guard.revision:
             refused = Lost(f"{guard.key} is another's now", what=guard.key)
@@ -154,7 +156,7 @@ class EtcdStore(Store):
         self, key: str, value: str, expected: int, *, lease: int | None = None, guard: Guard | None = None
     ) -> int:
         data = base64.b64encode(checked(value)).decode()
-        put: dict[str, Any] = {"key": _coded(PREFIX + key), "value": data}
+        put: dict[str, object] = {"key": _coded(PREFIX + key), "value": data}
         if lease is not None:
             put["lease"] = str(lease)
         try:
@@ -169,16 +171,16 @@ class EtcdStore(Store):
 
     # ---- leases ----
     async def grant(self, ttl_s: float) -> int:
-        return int((await self._ask("lease/grant", {"TTL": str(math.ceil(ttl_s))}))["ID"])
+        return (await self._ask(Granted, "lease/grant", {"TTL": str(math.ceil(ttl_s))})).ID
 
     async def renew(self, lease: int) -> None:
-        told = await self._ask("lease/keepalive", {"ID": str(lease)})
-        if int(told.get("result", {}).get("TTL", 0)) <= 0:
+        told = await self._ask(Renewed, "lease/keepalive", {"ID": str(lease)})
+        if told.result.TTL <= 0:
             raise Lost(f"lease {lease} has ended", what=str(lease))
 
     async def revoke(self, lease: int) -> None:
         try:
-            await self._ask("lease/revoke", {"ID": str(lease)})
+            await self._ask(Done, "lease/revoke", {"ID": str(lease)})
         except StoreError as error:
             if "lease not found" not in error.message:
                 raise
@@ -189,26 +191,24 @@ class EtcdStore(Store):
         span = {"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)}
         start = since
         if not since:
-            told = await self._ask("kv/range", span)
-            for row in told.get("kvs", []):
-                entry = _entry(row)
-                yield Change(entry.key, entry.value, entry.revision)
-            start = int(told["header"]["revision"]) + 1
+            told = await self._ask(Range, "kv/range", span)
+            for row in told.kvs:
+                yield Change(row.name, plain(row.value), row.mod_revision)
+            start = told.header.revision + 1
         body = json.dumps({"create_request": {**span, "start_revision": str(start), "progress_notify": True}})
         most = patience(TIMEOUT_S, None)
         try:
             answer = await ask(self._http, "POST", self._members[0] + "watch", most, body.encode())
             try:
                 async for line in lines(answer):
-                    said = json.loads(line)
-                    result = said.get("result")
-                    if not isinstance(result, dict) or result.get("canceled"):
+                    result = read(line, Said).result
+                    if result is None or result.canceled:
                         raise self._failed(line[:200])
-                    for event in result.get("events", ()):
-                        yield _change(event)
+                    for event in result.events:
+                        yield event.change()
             finally:
                 answer.close()
-        except (*FAILED, ValueError) as error:
+        except (*FAILED, msgspec.DecodeError, ValueError) as error:
             self._members.append(self._members.pop(0))
             raise self._failed(error) from error
         raise self._failed("the watch ended")
@@ -218,16 +218,5 @@ class EtcdStore(Store):
             await self._session.close()
 
 
-def _entry(row: dict[str, Any]) -> Entry:
-    return Entry(_plain(row["key"])[len(PREFIX) :], _plain(row.get("value", "")), int(row["mod_revision"]))
-
-
-def _change(event: dict[str, Any]) -> Change:
-    row = event["kv"]
-    gone = event.get("type") == "DELETE"
-    key = _plain(row["key"])[len(PREFIX) :]
-    return Change(key, None if gone else _plain(row.get("value", "")), int(row["mod_revision"]))
-
-
-def _has(coded: str, revision: int) -> dict[str, Any]:
+def _has(coded: str, revision: int) -> Body:
     return {"key": coded, "result": "EQUAL", "target": "MOD", "mod_revision": str(revision)}

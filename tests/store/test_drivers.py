@@ -198,8 +198,6 @@ def test_members_that_are_slow_to_answer_are_given_more_time() -> None:
     assert run(scenario()) == Entry("a", "1", 7)
 
 
-
-
 def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> None:
     """Each member carries nothing out, says nothing the first time, and then that another value stands there."""
 
@@ -216,7 +214,8 @@ def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> No
                 if tries > 1:
                     row = {"key": "L2RhdGFjYXN0L2E=", "mod_revision": "9"}
                     rows = [row | {"value": base64.b64encode(there.encode()).decode()}] if there else []
-                    body = json.dumps({"responses": [{"response_range": {"kvs": rows}}]}).encode()
+                    told = {"header": {"revision": "9"}, "responses": [{"response_range": {"kvs": rows}}]}
+                    body = json.dumps(told).encode()
                     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
                     await writer.drain()
                 writer.close()
@@ -231,3 +230,22 @@ def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> No
         return said
 
     assert run(scenario()) == [f"a has revision {n}, not 7" for n in (9, 0, 9)]
+
+
+@pytest.mark.parametrize("body", ["[]", "{}", '{"header": {}}', '{"header": {"revision": "many"}}', '{"kvs": 7}', "no"])
+def test_an_answer_of_another_form_is_no_answer(body: str) -> None:
+    async def scenario() -> None:
+        async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body.encode()))
+            writer.close()
+
+        server = await asyncio.start_server(member, "127.0.0.1", 0)
+        store = open_store(f"etcd://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(StoreError, match="does not answer"):
+            await store.put("a", "mine", 7)
+        await store.close()
+        server.close()
+
+    run(scenario())
