@@ -12,9 +12,12 @@ import os
 import sys
 from typing import Annotated
 
-import typer
+try:
+    import typer
 
-from datacast.core.errors import DatacastError
+    from datacast.core.errors import DatacastError
+except KeyboardInterrupt:  # Ctrl-C while there is only Python that reads its files
+    sys.exit(130)
 
 COMMANDS: dict[str, dict[str, str]] = {
     "datacast.cli.lab": {"lab": "An emulated network on this machine: up, run, down."},
@@ -123,6 +126,8 @@ def main(argv: list[str] | None = None) -> None:
             file=sys.stderr,
         )
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
     try:
         app(argv, prog_name="datacast")
     except DatacastError as error:

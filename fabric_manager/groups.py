@@ -240,7 +240,7 @@ class Groups:
             if not machine.final(held.record):
                 raise Problem(
                     409, "not_ended", f"group {group} is {held.record.state}", what=group,
-                    remedy=f"POST /groups/{group}/cancel ends it",
+                    remedy=f"`datacast cancel {group}` ends it, or POST /groups/{group}/cancel",
                 )  # fmt: skip
             try:
                 await self.kept.delete(GROUPS + group, held.revision)

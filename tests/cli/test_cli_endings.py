@@ -7,6 +7,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -173,6 +175,23 @@ def test_who_stops_reading_or_presses_ctrl_c_gets_an_exit_code_and_no_traceback(
     with pytest.raises(SystemExit) as ended:
         whole.main(["groups"])
     assert ended.value.code == code and capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(argv: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(whole, "build", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        whole.main(["groups"])
+    assert ended.value.code == 130 and capsys.readouterr() == ("", "")
+
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import datacast.cli.main"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 # ---- labs ----
