@@ -170,22 +170,34 @@ def ratio(value: float | None, by: float | None) -> float | None:
     return value / by if value is not None and by else None
 
 
-def make_report(measured: Measured) -> Report:
-    group, size = measured.group, measured.size
-    told = group.report
-    trees = [group.trees[number] for number in group.trees]
-    of_trees = [tree.arcs or () for tree in trees]
+def _ideal_of(measured: Measured) -> float | None:
+    """By the links; of trees with rates of their own, or of several roots over the same links, as the plan says."""
+    told = measured.group.report
+    of_trees = [tree.arcs or () for tree in measured.group.trees.values()]
     rates = [min((measured.rates_bps.get((u, v), 0) for u, v in arcs), default=0) for arcs in of_trees]
-    payload, labels = (told.payload or 0, told.labels or 0) if told else (0, 0)
-    planned = (told.rates if told else None) or {}
-    # Trees with rates of their own, or of several roots over the same links: the plan knows.
     arcs = [arc for own in of_trees for arc in own]
     disjoint = len(set(arcs)) == len(arcs)
-    known = payload and all(rates) and disjoint and not planned
-    ideal = ideal_s(size, rates, payload, labels) if known else told.ideal_s if told else None
-    new = [tree.new_packets for tree in trees]
-    duplicates = [tree.dup_packets for tree in trees]
-    receivers = {
+    if told and told.payload and all(rates) and disjoint and not told.rates:
+        return ideal_s(measured.size, rates, told.payload, told.labels or 0)
+    return told.ideal_s if told else None
+
+
+def _stress_of(measured: Measured) -> float | None:
+    """None when a node did not tell its counters."""
+    told, traffic, size = measured.group.report, measured.traffic, measured.size
+    if traffic.silent:
+        return None
+    payload = (told.payload or 0) if told else 0
+    # A switch that counts packets only: all but the file's last are full ones.
+    carried = traffic.data_payload + traffic.data_packets * payload
+    trees = [(tree.new_packets, tree.links_needed or tree.links) for tree in measured.group.trees.values()]
+    return link_stress(carried, size, trees, -(-size // payload) if payload and told and told.rates else 0)
+
+
+def _receivers_of(measured: Measured) -> dict[str, ReceiverReport]:
+    told = measured.group.report
+    planned = (told.rates if told else None) or {}
+    return {
         name: ReceiverReport(
             state=figures.state,
             finish_s=figures.finish_s,
@@ -197,42 +209,43 @@ def make_report(measured: Measured) -> Report:
             bad_blocks=figures.bad_blocks,
             error=figures.error or UNSET,
         )
-        for name, figures in group.receivers.items()
+        for name, figures in measured.group.receivers.items()
     }
+
+
+def _trees_of(measured: Measured) -> TreesReport:
+    trees = list(measured.group.trees.values())
+    return TreesReport(
+        count=len(trees),
+        depth=max((tree.depth for tree in trees), default=0),
+        links=[tree.links for tree in trees],
+        depths=[tree.depth for tree in trees],
+        new_packets=[tree.new_packets for tree in trees],
+        duplicates=[tree.dup_packets for tree in trees],
+        cache_hits=[measured.traffic.hits.get(int(number), 0) for number in measured.group.trees],
+        arcs=[list(tree.arcs or ()) for tree in trees],
+    )
+
+
+def make_report(measured: Measured) -> Report:
+    group, told = measured.group, measured.group.report
+    trees, receivers, ideal = _trees_of(measured), _receivers_of(measured), _ideal_of(measured)
     finish = told.finish_s if told else None
-    # A switch that counts packets only: all but the file's last are full ones.
-    carried = measured.traffic.data_payload + measured.traffic.data_packets * payload
     return Report(
         ok=bool(receivers) and all(r.sha256_ok and r.state == "done" for r in receivers.values()),
         group=group.id,
         state=group.state,
         error=group.error,
-        size=size,
+        size=measured.size,
         start_s=told.start_s if told else None,
         start_ms=told.start_ms if told else {},
         finish_s=finish,
         ideal_s=ideal,
         finish_over_ideal=ratio(finish, ideal),
-        link_stress=None
-        if measured.traffic.silent
-        else link_stress(
-            carried,
-            size,
-            [(tree.new_packets, tree.links_needed or tree.links) for tree in trees],
-            -(-size // payload) if payload and planned else 0,
-        ),
+        link_stress=_stress_of(measured),
         appliance_copies=ratio(measured.traffic.appliance_sent, measured.traffic.appliance_had),
-        duplicate_ratio=sum(duplicates) / sum(new) if sum(new) else 0.0,
-        trees=TreesReport(
-            count=len(trees),
-            depth=max((tree.depth for tree in trees), default=0),
-            links=[tree.links for tree in trees],
-            depths=[tree.depth for tree in trees],
-            new_packets=new,
-            duplicates=duplicates,
-            cache_hits=[measured.traffic.hits.get(int(number), 0) for number in group.trees],
-            arcs=[list(own) for own in of_trees],
-        ),
+        duplicate_ratio=ratio(sum(trees.duplicates), sum(trees.new_packets)) or 0.0,
+        trees=trees,
         receivers=receivers,
         cpu_busy=round(measured.cpu.busy, 4),
         cpu_bound=measured.cpu.bound,
@@ -241,8 +254,8 @@ def make_report(measured: Measured) -> Report:
         cpu_seconds=measured.cpu.seconds,
         drops=measured.traffic.drops,
         silent=measured.traffic.silent,
-        payload=payload,
-        labels=labels,
+        payload=(told.payload or 0) if told else 0,
+        labels=(told.labels or 0) if told else 0,
         plain_branches=(told.plain_branches if told else None) or [],
         transport=(told.transport if told else None) or [],
         settings=measured.settings,
