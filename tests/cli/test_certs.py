@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import ssl
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from commands import command
 
+from datacast.services import authority as services_authority
 from datacast.services.authority import Authority, AuthorityError, Identity
 from datacast.services.tls import Identity as Own
 
@@ -144,10 +146,19 @@ def test_a_key_of_another_authority_makes_nothing(tmp_path: Path) -> None:
 
 
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
-    authority = Authority.create(tmp_path / "a", days=2, sync=False)
-    cert, _ = authority.issue(Identity.parse("agent/a"), days=365)
+    made = Authority.create(tmp_path / "a", days=2, sync=False)
+    cert, _ = made.issue(Identity.parse("agent/a"), days=365)
     shown = datacast("certs", "show", cert, "--json")
     assert 1.9 < json.loads(shown.stdout)[0]["days_left"] <= 2
+
+
+def test_an_authority_that_has_expired_issues_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Authority.create(tmp_path / "a", sync=False)
+    over = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    monkeypatch.setattr(services_authority, "end_of", lambda certificate: over)
+    with pytest.raises(AuthorityError, match="has expired"):
+        made.issue(Identity.parse("agent/a"))
+    assert not list((tmp_path / "a").glob("agent-a.*"))
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -166,6 +177,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     made = json.loads(good("token", "create", path, "--role", "viewer", "--name", "ci", "--days", "30", "--json"))
     secret = good("token", "create", path, "--role", "admin").strip()
     assert made["token"].startswith("dct_") and made["token"] != secret
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}, "the lock, too"
     listed = json.loads(good("token", "list", path, "--json"))
     assert [entry["role"] for entry in listed] == ["viewer", "admin"] and "sha256" not in listed[0]
     assert "ci" in good("token", "list", path) and secret not in good("token", "list", path)

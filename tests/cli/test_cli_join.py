@@ -114,6 +114,13 @@ def test_a_machine_joins_with_a_key_of_its_own(site: Path, door, tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("listen", "told"), [("127.0.0.9:0", "127.0.0.9"), ("0.0.0.0:0", "127.0.0.1")])
+def test_machines_are_told_where_the_door_is_and_of_all_addresses_the_controllers(door, listen: str, told: str) -> None:
+    url, _ = door("00", "--listen", listen).admitted(1)["00"]
+    assert url.startswith(f"https://{told}:")
+
+
+@pytest.mark.slow
 def test_a_token_counts_once(door, tmp_path: Path) -> None:
     url, token = (here := door("00", "01")).admitted(2)["00"]
     assert join(tmp_path / "one", url, token).returncode == 0

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
-from datacast.cli.lab_show import Screen, print_sites_report
+from datacast.cli.lab_show import Screen, print_report, print_sites_report
 from datacast.cli.main import build
 from datacast.lab.counters import CpuUse, Traffic
 from datacast.lab.report import FaultReport, Measured, Report, Settings, make_report, plain
@@ -105,6 +105,11 @@ def test_faults_are_shown_with_what_became_of_them(ran: Any) -> None:
     assert words(out, "link a:0")[-5:] == ["0.4", "1.2", "6.1", "8.2", "-"]
     assert "the transfer was over before" in out
     assert "faults" not in ran(report())[1]
+
+
+def test_a_report_of_figures_has_no_line_of_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(report())
+    assert capsys.readouterr().out.startswith("first data packet after")
 
 
 def test_sites_are_shown_with_their_links_and_what_went_wrong_with_a_fault(capsys: pytest.CaptureFixture[str]) -> None:

@@ -345,3 +345,8 @@ def test_where_there_is_no_terminal_a_line_tells_now_and_then_how_far_it_is(
         follow(slow, slow.at(0), quiet=quiet, pause=lambda _: None)  # type: ignore[arg-type]
         told = capsys.readouterr().err
         assert ("g-1 running 33.3%, 95.0 Mbit/s\n" in told) is not quiet
+
+
+def test_the_exit_code_tells_who_asked_wrongly_from_what_is_not_there_and_who_does_not_answer() -> None:
+    codes = {404: 3, 400: 2, 401: 2, 403: 2, 409: 2, 422: 2, 503: 4, 500: 1}
+    assert {status: report(Problem(status, "x", "it went wrong")) for status in codes} == codes

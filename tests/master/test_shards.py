@@ -10,7 +10,7 @@ import pytest
 from datacast.master.schedule import SWITCH_S, Scheduler
 from datacast.master.shards import Shards
 from datacast.master.tree_queue import Extent
-from datacast.services.ranges import RangeProblem, blocks, check, union
+from datacast.services.ranges import RangeProblem, blocks, check, union, within
 
 SIZE, BLOCK = 1000, 64
 
@@ -22,6 +22,13 @@ def test_a_range_of_bytes_is_as_many_blocks_as_hold_it() -> None:
     assert blocks(["900-"], SIZE, BLOCK) == blocks(["900-5000"], SIZE, BLOCK) == [(14, 2)]
     assert blocks(["100-299", "200-399", "700-710"], SIZE, 1) == [(100, 300), (700, 11)]
     assert blocks([], SIZE, BLOCK) == []
+
+
+def test_a_host_that_has_a_range_has_the_blocks_that_are_whole_in_it() -> None:
+    assert within(["1-191"], SIZE, BLOCK) == [(1, 2)]
+    assert within(["0-100", "101-127"], SIZE, BLOCK) == [(0, 2)]
+    assert within(["900-"], SIZE, BLOCK) == [(15, 1)], "the last block ends with the file"
+    assert within(["1-63"], SIZE, BLOCK) == within([], SIZE, BLOCK) == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 64, 65, 1000, 4096])

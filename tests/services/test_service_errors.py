@@ -19,7 +19,7 @@ from datacast.fabric_manager.keys import Kept
 from datacast.services import config_file
 from datacast.services.framing import FRAME_MAX, FramingError, encode, read
 from datacast.services.problems import NO_LEADER, JsonClient, Problem, Unreachable, http_client
-from datacast.services.service import HttpServer, ListenError, install_problem_handlers, listen
+from datacast.services.service import HttpServer, ListenError, install_problem_handlers, listen, validation_problem
 from datacast.services.store import open_store
 from datacast.services.tls import PLAIN
 
@@ -297,3 +297,21 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
         (503, "store"),
         (503, "store"),
     ]
+
+
+def test_a_body_that_is_not_there_is_named_as_such() -> None:
+    missing = {"type": "missing", "msg": "Field required"}
+    found = validation_problem([{**missing, "loc": ("body",)}, {**missing, "loc": ("body", "receivers")}])
+    assert [field["field"] for field in found.fields] == ["body", "receivers"] and found.what == "body"
+
+
+def test_a_server_that_has_stopped_listens_no_more() -> None:
+    async def scenario() -> None:
+        server = HttpServer(FastAPI(), listen("127.0.0.1:0"))
+        await server.start()
+        host, _, port = server.address.rpartition(":")
+        await server.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(host, int(port))
+
+    run(scenario())

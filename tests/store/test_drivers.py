@@ -7,16 +7,19 @@ import base64
 import json
 import re
 import sqlite3
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
+from authority import Authority
 from etcd import Etcd
 from small import run
 
-from datacast.services.store import Conflict, Entry, StoreError, open_store
-from datacast.services.store.etcd import TIMEOUT_S
+from datacast.services.store import Conflict, Entry, Lost, StoreError, open_store
+from datacast.services.store.etcd import TIMEOUT_S, EtcdStore
 from datacast.services.store.sqlite import VERSION, SqliteStore
 
 
@@ -249,3 +252,29 @@ def test_an_answer_of_another_form_is_no_answer(body: str) -> None:
         server.close()
 
     run(scenario())
+
+
+def test_members_of_etcd_are_asked_by_https_and_believed_by_their_names_where_there_are_certificates(
+    tmp_path: Path,
+) -> None:
+    store = EtcdStore(["etcd.example:2379"], Authority(tmp_path).security("fabric-manager/main"))
+    assert store._members == ["https://etcd.example:2379/v3/"]
+    assert store._context and store._context.check_hostname and store._context.verify_mode is ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("lease", "failed", "raised"),
+    [
+        (5, StoreError("etcdserver: requested lease not found"), Lost),
+        (5, Conflict("it was written meanwhile"), Conflict),
+        (None, Conflict("it was written meanwhile"), Conflict),
+    ],
+)
+def test_a_lease_has_ended_only_where_etcd_says_so(
+    monkeypatch: pytest.MonkeyPatch, lease: int | None, failed: StoreError, raised: type[StoreError]
+) -> None:
+    store = EtcdStore(["127.0.0.1:1"])
+    monkeypatch.setattr(store, "_write", AsyncMock(side_effect=failed))
+    with pytest.raises(StoreError) as told:
+        asyncio.run(store.put("key", "value", 0, lease=lease))
+    assert type(told.value) is raised
