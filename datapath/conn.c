@@ -164,8 +164,14 @@ void conn_send_bytes(struct conn *c, const json_t *m, const void *p, size_t more
     return;
   }
   size_t n = out->len - out->at - before - front;
-  if (c->lines == 0 && (n > MESSAGE_MAX || before + n + front + more > OUTPUT_MAX)) {
-    fail(c, n > MESSAGE_MAX ? "a message of ours is too long" : "it does not read what we send");
+  if (c->lines == 0 &&
+      n > MESSAGE_MAX) { /* others' words made it so: who waits for it does so in vain, and what else goes this way goes on */
+    log_warn("connection of %s: a message of %zu bytes cannot be sent", c->peer, n);
+    out->len = out->at + before;
+    return;
+  }
+  if (c->lines == 0 && before + n + front + more > OUTPUT_MAX) {
+    fail(c, "it does not read what we send");
     return;
   }
   head = htonl((uint32_t)n);

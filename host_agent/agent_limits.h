@@ -10,6 +10,8 @@ enum {
   CALLER_REQUESTS_MAX = 4 * 1024, /* of one caller that wait for members: four for each of as many groups as can be */
   CALLER_BYTES_MAX = 32 << 20,    /* and their messages: eight of the longest */
   CALLER_CALLS_MAX = CALLS_MAX / 2,
+  ANSWER_MAX = 128 << 10, /* bytes of a child's answer, for each member that it answers for */
+  EVENT_MAX = 256 << 10,  /* of an event that is passed on; what is passed on may be written longer than it came */
   TREE_DEPTH_MAX = 64,
   TREE_MEMBERS_MAX = 8192,
   TREE_CHILDREN_MAX = 128,

@@ -52,6 +52,7 @@ struct call {
 };
 
 static void contact(struct pending *p, json_t *tree, dc_time limit);
+static bool check_tree(const json_t *tree, unsigned depth, unsigned *members, struct fault *why);
 
 /* ---- answers ---- */
 
@@ -175,6 +176,17 @@ static void answered(struct call *c, const json_t *results)
 
 /* ---- connections to children ---- */
 
+/* A child's words are passed on in messages of this agent's: none is so long that these could not be sent, and others with them. */
+static bool too_long(const struct conn *conn, const struct call *c)
+{
+  unsigned members = 0;
+  struct fault why;
+  if (conn->told <= ANSWER_MAX)
+    return false;
+  (void)check_tree(c->tree, 1, &members, &why);
+  return conn->told > (uint64_t)members * ANSWER_MAX;
+}
+
 static void relay_event(struct signalling *s, json_t *m)
 {
   const char *id = json_string_value(json_object_get(m, "group"));
@@ -188,14 +200,19 @@ static void peer_message(struct conn *conn, json_t *m)
   struct peer *peer = conn->owner;
   const char *type = json_string_value(json_object_get(m, "type"));
   if (strcmp(type, "event") == 0) {
-    relay_event(peer->all, m);
+    if (conn->told <= EVENT_MAX)
+      relay_event(peer->all, m);
+    else
+      log_warn("%s: an event of %u bytes is not passed on", peer->addr, conn->told);
     return;
   }
   json_int_t id = json_integer_value(json_object_get(m, "id"));
   struct call *c = peer->calls;
   while (c != NULL && (json_int_t)c->id != id)
     c = c->next;
-  if (strcmp(type, "ack") == 0 && c != NULL && json_is_object(json_object_get(m, "results")))
+  if (strcmp(type, "ack") == 0 && c != NULL && too_long(conn, c))
+    give_up(c, "its answer is too long");
+  else if (strcmp(type, "ack") == 0 && c != NULL && json_is_object(json_object_get(m, "results")))
     answered(c, json_object_get(m, "results"));
   else if (strcmp(type, "error") == 0 && c != NULL)
     give_up(c, "it refused the message");

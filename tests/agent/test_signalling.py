@@ -120,13 +120,13 @@ class Child:
         self.thread.start()
 
     def _serve(self) -> None:
-        sock, _ = self.server.accept()
+        self.sock, _ = self.server.accept()
         decoder = Decoder()
-        with sock:
-            while data := sock.recv(1 << 20):
+        with self.sock:
+            while data := self.sock.recv(1 << 20):
                 self.taken += len(data)
                 for message in decoder.feed(data) if self.results is not None else ():
-                    sock.sendall(encode({"type": "ack", "id": message["id"], "results": self.results}))
+                    self.sock.sendall(encode({"type": "ack", "id": message["id"], "results": self.results}))
 
     def member(self, name: str) -> Message:
         return {"n": name, "a": self.address}
@@ -142,6 +142,20 @@ def test_a_child_answers_for_those_below_it_alone(line: Net) -> None:
     assert results["x"] == results["y"] == fine and results["b"]["code"] == "unreachable" and "z" not in results, (
         results
     )
+
+
+def test_a_child_that_says_too_much_is_not_passed_on(line: Net) -> None:
+    """One that was taken over would have its parent send more than a message may be, and with that lose all its groups'
+    connections; numbers grow when they are written again."""
+    child = Child(line, {"x": {"ok": True, "more": [0.1] * 100_000}})
+    client = line.client("a")
+    results = client.request("ping", line.member("a", None, [child.member("x"), line.member("c")]))
+    assert results["c"]["ok"] and "its answer is too long" in results["x"]["error"], results["x"]
+    client.request("open", line.member("a", {"role": "relay"}), {"lease_ms": 60_000}, "g-9")
+    for filling in (300_000, 1000):
+        child.sock.sendall(encode({"type": "event", "group": "g-9", "n": "x", "event": "done", "more": "x" * filling}))
+    client.wait(lambda: client.events, "an event")
+    assert [len(event["more"]) for event in client.events] == [1000]
 
 
 @pytest.mark.parametrize(("most", "filling"), [(4096, 0), (8, 4_190_000)], ids=["requests", "bytes"])
