@@ -40,8 +40,9 @@ def _verify(url: str) -> ssl.SSLContext | None:
     path = os.environ.get(ENV_CA)
     try:
         return ssl.create_default_context(cafile=path)
-    except (OSError, ssl.SSLError) as error:
-        text = f"${ENV_CA}: {path} holds no certificate of an authority"
+    except OSError as error:
+        why = "it holds no certificate of an authority" if isinstance(error, ssl.SSLError) else error.strerror
+        text = f"${ENV_CA}: {path}: {why}"
         raise Problem(400, "bad_ca", text, what=path or "") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import signal
@@ -282,10 +283,12 @@ def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
         (ConnectionRefusedError(111, "Connection refused"), DEFAULT_URL, "Connection refused; start a lab with"),
         (TimeoutError("timed out"), "http://h:1", "timed out; see that datacast-controller runs there"),
         (NotConnectedError(-2, "Name or service not known"), "http://h:1", "Name or service not known; see that"),
+        (http.client.BadStatusLine("SSH-2.0\r\n"), "http://h:1", "'SSH-2.0' is not HTTP; see that"),
+        (http.client.RemoteDisconnected("closed without an answer"), "http://h:1", "closed without an answer; see"),
         (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] x"), "https://h:1", "x; the certificate of"),
     ],
 )
-def test_why_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch, error: OSError, url: str, said: str) -> None:
+def test_why_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch, error: Exception, url: str, said: str) -> None:
     def fail(*_: object) -> None:
         raise error
 
