@@ -25,7 +25,7 @@ class NotConnectedError(OSError):
 def reason(error: BaseException) -> str:
     """Why there was no answer, in words."""
     if type(error) is http.client.BadStatusLine:  # and not that nothing came
-        return f"{error.line.strip()!r} is not HTTP"
+        return f"{error.args[0].strip()!r} is not HTTP"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
