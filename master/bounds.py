@@ -55,6 +55,10 @@ class Bounds:
         self._rates |= rates
         await self._send(rates)
 
+    async def say(self) -> None:
+        """What came before the roots were opened."""
+        await self._send({})
+
     async def check(self, trees: Mapping[str, SourceTree]) -> None:
         """What the source says of its trees."""
         late: dict[str, int | None] = {

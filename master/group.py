@@ -154,6 +154,7 @@ class Group:
         self._reactions.unwatch()
         await self._tasks.end()
         self.crew.hang_up()
+        self.transfer.view.counted(self.id)
 
     def on_control(self, message: orders.ToMaster) -> None:
         """From the fabric manager."""
@@ -272,6 +273,7 @@ class Group:
         if self._fetching:
             self._fetching.begin(self._planning.roots)
         self._telling.mark("trees")
+        t.tell_now()  # others plan around them, and links are divided
         if order.adopt:
             for name, result in (await self.crew.adopt()).items():
                 if result.ok and result.state == "done" and name in self.crew.members:
@@ -282,6 +284,7 @@ class Group:
         self._telling.mark("open")
         t.state = "running"
         self._look_s = self._pace(None)
+        self._tasks.spawn(self._bounds.say())  # ahead of the first pieces
         if self._holders:
             self._holders.deal(self._look_s, time.monotonic())
         self.feeding.feed(self._look_s)

@@ -116,6 +116,7 @@ class Planning:
             try:
                 async with self._gate:
                     plan = self._now(names, load)
+                    t.view.expect(t.id, [arc for tree in plan.trees for arc in tree.arcs])
                     await asyncio.sleep(0)  # others get their turn before the next group's trees
                 lost = {m.name for m in self._crew.roots} - set(self._plans)
                 if left <= 0 or not (plan.cut_off or lost):

@@ -43,6 +43,8 @@ class View:
         """Trees of all groups on each arc."""
         self._strange: dict[tuple[str, str], int] = {}
         """The same of arcs that the topology does not have, or not yet."""
+        self._expected: dict[str, list[tuple[str, str]]] = {}
+        """Arcs of trees that were planned here and that the fabric manager has not counted yet, by group."""
         self._addresses: dict[str, str] | None = None
         self.version = 0
         self._links = Links()
@@ -76,10 +78,25 @@ class View:
     def carried(self, arcs: Iterable[tuple[str, str, int]], whole: bool) -> None:
         """From the fabric manager: so many trees more (or less) on each arc. whole: none but these."""
         if whole:
-            self._load, self._strange = None, {}
+            self._load, self._strange, self._expected = None, {}, {}
         load = self._counted()
         for u, v, by in arcs:
             self._change(load, u, v, by)
+
+    def expect(self, group: str, arcs: list[tuple[str, str]]) -> None:
+        """It has planned trees over these: who plans next should know, long before the fabric manager tells of them."""
+        self.counted(group)
+        self._expected[group] = arcs
+        load = self._counted()
+        for u, v in arcs:
+            self._change(load, u, v, 1)
+
+    def counted(self, group: str) -> None:
+        """The fabric manager knows of them, or the group has ended."""
+        if arcs := self._expected.pop(group, None):
+            load = self._counted()
+            for u, v in arcs:
+                self._change(load, u, v, -1)
 
     def _change(self, load: ArcLoad, u: str, v: str, by: int) -> None:
         try:

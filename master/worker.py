@@ -228,7 +228,9 @@ class Worker:
         began = time.monotonic()
         answers = await self.client.report(self.name, [body for _, _, body in batch])
         self._told = max(self._told, began)
-        for (running, over, _), answer in zip(batch, answers, strict=True):
+        for (running, over, body), answer in zip(batch, answers, strict=True):
+            if not answer.code and (over or body.progress.trees):
+                self.view.counted(running.group.id)
             await self._answered(running, answer, over)
 
     async def _answered(self, running: Running, answer: ReportAnswer, over: bool) -> None:

@@ -6,11 +6,17 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+from small import star, until
+
+from datacast.master import pace
 from datacast.master.answers import Answer, Results
 from datacast.master.bounds import Bounds
 from datacast.master.crew import Crew
 from datacast.master.members import Member
 from datacast.master.requests import Rates
+from datacast.services import eventloop
+from lab import lab
 
 
 @dataclass
@@ -59,3 +65,44 @@ def test_what_a_source_may_not_have_heard_is_said_again_after_a_status() -> None
         assert source.told == [{"1": None}, {"1": None}]
 
     asyncio.run(run())
+
+
+def test_what_came_before_the_source_was_opened_is_said_when_it_is() -> None:
+    async def run() -> None:
+        source = Source(answers=asyncio.Semaphore(2))
+        source.roots[0].opened = False
+        bounds = Bounds(cast(Crew, source))
+        await bounds.take({"1": 10_000_000})
+        await bounds.take({"1": 9_000_000})
+        source.roots[0].opened = True
+        await bounds.say()
+        await bounds.say()
+        assert source.told == [{"1": 9_000_000}]
+
+    asyncio.run(run())
+
+
+def test_a_group_has_its_share_of_the_links_before_it_has_asked_its_members_to_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Told later, groups that begin together send what each could send alone for so long."""
+
+    async def scenario() -> tuple[str, list[float], str]:
+        gate, opens = asyncio.Event(), Crew.open
+
+        async def late(crew: Crew) -> None:
+            await gate.wait()
+            await opens(crew)
+
+        monkeypatch.setattr(Crew, "open", late)
+        monkeypatch.setattr(pace, "reports_s", lambda groups: 600.0)  # but what others wait for goes at once
+        async with lab(star(2), rates=[200.0]) as it:
+            group = (await it.start("h0", ["h1"], 100_000))["id"]
+            groups = it.manager.groups
+            await until(lambda: groups.divider.share_of(group), "it has a share")
+            state, share = groups.get(group).state, list(groups.divider.share_of(group).values())
+            gate.set()
+            return state, share, (await it.end({"id": group}))["state"]
+
+    state, share, end = eventloop.run(scenario())
+    assert (state, end) == ("starting", "done") and all(bps > 0 for bps in share)

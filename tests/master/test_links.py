@@ -112,3 +112,23 @@ def test_what_groups_put_on_links_is_counted_where_links_come_and_go() -> None:
     assert view.load_without([]) == {a: 2, b: 3} and view.load_without([]).get(("no", "link"), 0) == 0
     view.carried([(*b, 1)], whole=True)
     assert view.load_without([]) == {b: 1}
+
+
+def test_trees_that_were_just_planned_count_until_the_fabric_manager_counts_them() -> None:
+    client: Any = SimpleNamespace()
+    view = View(client)
+    view.network = Network(topologies.parse("fattree:4,2"))
+    a, b, *_ = [(u, v) for u, v in topologies.parse("fattree:4,2").edges]
+    view.carried([], whole=True)
+    view.expect("g-1", [a, a, b])
+    assert view.load_without([]) == {a: 2, b: 1}
+    view.expect("g-1", [b])  # planned again: a link was down
+    view.expect("g-2", [b])
+    assert view.load_without([]) == {b: 2} == view.network.load
+    view.carried([(*b, 1)], whole=False)
+    view.counted("g-1")
+    view.counted("g-1")
+    assert view.load_without([]) == {b: 2}
+    view.carried([(*a, 1)], whole=True)  # the rest comes with whole reports
+    view.counted("g-2")
+    assert view.load_without([]) == {a: 1}
