@@ -20,6 +20,14 @@ ADDRESSES = ["--signalling", "127.0.0.1:0", "--http", "127.0.0.1:0"]
 NOBODY = "nobody"
 
 
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """Pytest's own folders are for their owner only: another run that begins makes them so again."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[dict[str, str]]:
     """/proc/PID/status of a program that says that it is ready."""
@@ -58,15 +66,11 @@ def test_root_without_a_user_keeps_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_root_becomes_an_ordinary_user(tmp_path: Path) -> None:
+def test_root_becomes_an_ordinary_user(open_to_all: Path) -> None:
     if subprocess.run([sys.executable, "-c", "import datacast.core"], user=NOBODY, capture_output=True).returncode:
         pytest.skip(f"{NOBODY} cannot read this source tree")
-    folder = tmp_path / "db"
+    folder = open_to_all / "db"
     folder.mkdir()
-    for path in (tmp_path, *tmp_path.parents):  # pytest's own folders are for their owner only
-        if path.parent == Path(tempfile.gettempdir()).parent:
-            break
-        os.chmod(path, 0o755)
     entry = pwd.getpwnam(NOBODY)
     os.chown(folder, entry.pw_uid, entry.pw_gid)
     options = ["--user", NOBODY, "--store", str(folder / "fabric.sqlite"), "--workers", "1"]
