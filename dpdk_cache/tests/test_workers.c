@@ -183,6 +183,7 @@ static void both_answer_in_one(void)
   CHECK(json_array_size(json_object_get(node, "tree_counters")) == WORKERS);
   const json_t *port = json_object_get(json_object_get(node, "ports"), "1");
   CHECK(json_integer_value(json_object_get(port, "mtu")) == 1500);
+  CHECK(json_is_integer(json_object_get(port, "segments")));
   json_decref(answer);
   json_decref(request);
 }
