@@ -53,11 +53,9 @@ struct state {
   uint32_t round_front;
   int64_t round_excess;
   uint8_t mode, probe;
-  bool alone; /* nobody was behind in this round */
-  bool last;  /* nobody can ask for more */
-  bool dry;   /* there was nothing more to send in it: it tells no rate and no round trip (BBR: application-limited) */
-  bool whole; /* the mode was START all through it: else it tells no rate (hosts that take turns, test_busy_hosts.py) */
-  bool edge;  /* the first measurement began when the slowest got something, not in silence (range, 100 ms: 0.957) */
+  bool last; /* nobody can ask for more */
+  bool dry;  /* nothing more was there to send in this round: it tells nothing (BBR: application-limited) */
+  bool edge; /* the first measurement began when the slowest got something, not in silence (range, 100 ms: 0.957) */
 };
 
 _Static_assert(sizeof(struct state) <= DC_CC_STATE, "state of cc=steady");
@@ -105,7 +103,7 @@ static uint64_t clamped(const struct state *s, uint64_t rate)
 static void start(void *state, dc_time now, const struct dc_cc_params *p)
 {
   struct state *s = state;
-  *s = (struct state){.p = *p, .tick = now, .depth = 1, .rounds.begun = now, .probe = 1, .alone = true, .whole = true};
+  *s = (struct state){.p = *p, .tick = now, .depth = 1, .rounds.begun = now, .probe = 1};
   s->p.credits = p->credits != 0 ? p->credits : CREDITS;
   steps_init(&s->credits, s->p.credits);
   cubic_init(&s->losses, p->rate_max);
@@ -207,11 +205,20 @@ static void keep_rate(struct state *s, dc_time now)
   s->before = s->base;
 }
 
-/* Who has had all of that was held up and is not slow. */
+static void begin_round(struct state *s)
+{
+  s->round_front = s->front;
+  s->round_excess = excess(s);
+  s->dry = false;
+}
+
+/* Who has had all of that was held up and is not slow; and a round in which that was tells no rate (test_busy_hosts.py). */
 static void take_rate_back(struct state *s, dc_time now)
 {
   s->base = s->before;
   measure_from(s, now);
+  took(&s->rounds, now, s->sent);
+  begin_round(s);
 }
 
 static void take_rate(struct state *s, dc_time now)
@@ -246,7 +253,6 @@ static void happened(struct state *s, dc_time now, enum event event)
   for (unsigned i = 0; i < sizeof transitions / sizeof *transitions; i++)
     if (transitions[i].in == s->mode && transitions[i].on == event) {
       s->mode = transitions[i].next;
-      s->whole = false;
       transitions[i].act(s, now);
       return;
     }
@@ -294,11 +300,10 @@ static void measure(struct state *s, dc_time now)
   if ((moved < SPAN && (moved < 2 || dt < WAIT)) || moved < n / 8)
     return;
   uint64_t r = clamp(s, per_second(s, moved, dt));
+  bool known = !keeps_up(s, moved); /* a deep tree has its distance while r rises, too (seed 22679) */
   if (r > s->base)
     s->base += (r - s->base) / 4;
-  else if (keeps_up(s, moved))
-    ;
-  else if (lag_of(s) >= ALONE || excess(s) >= (int64_t)target_of(s))
+  else if (known && (lag_of(s) >= ALONE || excess(s) >= (int64_t)target_of(s)))
     s->base -= (s->base - r) / 4;
   measure_from(s, now);
 }
@@ -340,10 +345,10 @@ static void end_round(struct state *s, dc_time now)
     trip = s->rounds.least;
   uint64_t r = per_second(s, s->front - s->round_front, trip);
   if (s->mode == START) {
-    if (s->whole && !s->dry && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
+    if (!s->dry && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
   } else if (s->mode == FOLLOW && s->base < s->losses.most && /* what is not sent tries nothing */
-             (s->alone || (excess(s) <= s->round_excess && excess(s) < (int64_t)target_of(s) / 4 * 3))) {
+             excess(s) < (int64_t)target_of(s) / 4 * 3 && (lag_of(s) < ALONE || excess(s) <= s->round_excess)) {
     s->base = clamp(s, s->base + s->base / 64 * s->probe);
     if (s->probe < 16)
       s->probe *= 2;
@@ -353,11 +358,7 @@ static void end_round(struct state *s, dc_time now)
   /* Among groups in half of the time: they need not find out what each may have. */
   cubic_grow(&s->losses, now, trip, divided(s) ? 2 : 1, s->p.packet_bytes);
   tell(s, now, trip);
-  s->round_front = s->front;
-  s->round_excess = excess(s);
-  s->alone = true;
-  s->dry = false;
-  s->whole = s->mode == START;
+  begin_round(s);
 }
 
 static void interest(void *state, dc_time now, const struct dc_cc_event *e)
@@ -394,7 +395,6 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     happened(s, now, BEHIND);
   else if (s->mode == START && lag == 0)
     measure_from(s, now); /* what came before somebody was behind is not the slowest's pace (seed 17330) */
-  s->alone &= !waits(s, now) || (lag < ALONE && excess(s) < (int64_t)target_of(s) / 4 * 3);
   if (had(s, s->low) > s->slowest.until)
     seen(&s->slowest, took(&s->slowest, now, s->sent));
   if (s->mode == MEASURE)

@@ -79,11 +79,11 @@ static void every_rule_stays_between_its_limits(void)
 }
 
 /* A slow receiver of a known rate behind a store of 87 packets, as a fluid: the source sends at the rule's rate, each packet brings
- * an interest that tells how many numbers the slowest has not asked for yet. All have 16 credits. */
+ * an interest that tells how many numbers the slowest has not asked for yet. All have `out` credits. */
 static struct {
   dc_time now;
   double behind;
-  uint32_t seq, depth;
+  uint32_t seq, depth, out;
 } fluid;
 
 #define SLOW 100e6
@@ -96,6 +96,7 @@ static void start_fluid_with(const struct dc_cc_ops *cc, uint32_t credits, uint3
   p.credits = credits;
   memset(&fluid, 0, sizeof fluid);
   fluid.depth = depth;
+  fluid.out = 16;
   cc->init(state, 0, &p);
 }
 
@@ -111,7 +112,7 @@ static void flow(const struct dc_cc_ops *cc, double slow)
   if (fluid.behind < 0)
     fluid.behind = 0;
   struct dc_cc_event e = {
-      .lag = (uint32_t)fluid.behind, .seq = fluid.seq + 16, .next_seq = fluid.seq + 1, .depth = fluid.depth};
+      .lag = (uint32_t)fluid.behind, .seq = fluid.seq + fluid.out, .next_seq = fluid.seq + 1, .depth = fluid.depth};
   fluid.seq++;
   cc->interest(state, fluid.now, &e);
 }
@@ -229,6 +230,21 @@ static void steady_is_not_slowed_by_the_depth_of_a_tree(void)
     cc->interest(state, (dc_time)k * PACKET * 2, &e); /* rate_init is half a gigabit */
     assert(cc->rate(state) >= params.rate_init);
   }
+}
+
+/* Nor while the rate rises, when somebody was slow before: the tree's depth stays, and all that is sent is taken (seed 22679). */
+static void steady_is_not_slowed_by_the_depth_of_a_tree_after_a_slow_receiver(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid_with(cc, 6, 40);
+  fluid.out = 6;
+  for (fluid.behind = 0; cc->rate(state) > SLOW / 5; fluid.behind = 12)
+    flow(cc, 0);
+  for (uint32_t k = 0; k < 150; k++) {
+    fluid.behind = 4;
+    flow(cc, 0);
+  }
+  assert(cc->rate(state) == params.rate_max);
 }
 
 /* Where the slowest stands still its timers end, and its own queue may drop: others' share of the way is not at stake. */
@@ -488,6 +504,7 @@ int main(void)
   steady_falls_by_three_tenths_for_all_losses_of_a_window();
   steady_falls_below_its_share_at_a_loss();
   steady_is_not_slowed_by_the_depth_of_a_tree();
+  steady_is_not_slowed_by_the_depth_of_a_tree_after_a_slow_receiver();
   steady_is_not_cut_by_losses_of_who_stands_still();
   steady_sends_the_last_of_a_file_at_the_rate_of_before();
   steady_does_not_fall_from_a_rate_it_only_crept_at();
