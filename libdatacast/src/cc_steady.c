@@ -112,18 +112,18 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
 
 static dc_time packet_time(const struct state *s) { return (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->base; }
 
-/* Nobody asks for more: what waits is all that there is (seed 729). */
-static bool quiet(const struct state *s, dc_time now)
+/* Nobody asks for anything: nobody says how the slowest does, and what waits may be all that there is (seeds 729, 14968, 47549). */
+static bool quiet(const struct state *s, dc_time now, dc_time more)
 {
-  return now - s->heard > (s->last ? 2 * s->rounds.least : 4 * s->rounds.least + 2 * CREEP * packet_time(s));
+  return now - s->heard > (s->last ? 2 * s->rounds.least : 4 * s->rounds.least + more);
 }
 
 /* Nobody who stands still is waited for for ever. Who takes less than a packet in 25 ms does not stand still for WAIT (case 26 of the
- * sweep, 65 % duplicates). */
+ * sweep, 65 % duplicates). A front that waits asks for one packet in CREEP. */
 static bool waits(const struct state *s, dc_time now)
 {
   dc_time few = ALONE * packet_time(s);
-  return !quiet(s, now) && now - s->moved <= (few > WAIT ? few : WAIT);
+  return !quiet(s, now, 2 * CREEP * packet_time(s)) && now - s->moved <= (few > WAIT ? few : WAIT);
 }
 
 /* Packets on their way to the slowest beyond what the path holds. */
@@ -169,7 +169,7 @@ static void follow(struct state *s, dc_time now)
   uint64_t n = path(s), room = room_of(s), target = target_of(s), late = room / 4 * 3;
   int64_t x = excess(s);
   uint64_t over = x > 0 ? (uint64_t)x : 0;
-  if (s->mode == MEASURE && over <= late && quiet(s, now)) {
+  if (s->mode == MEASURE && over <= late && quiet(s, now, 0)) {
     s->rate = clamped(s, s->before);
     return;
   }
@@ -336,6 +336,15 @@ static void tell(struct state *s, dc_time now, dc_time trip)
   steps_want(&s->credits, n);
 }
 
+/* What is not sent tries nothing. Who is not waited for does not count. */
+static bool may_try(const struct state *s, dc_time now)
+{
+  if (s->base >= s->losses.most)
+    return false;
+  return !waits(s, now) ||
+         (excess(s) < (int64_t)target_of(s) / 4 * 3 && (lag_of(s) < ALONE || excess(s) <= s->round_excess));
+}
+
 static void end_round(struct state *s, dc_time now)
 {
   dc_time trip = took(&s->rounds, now, s->sent);
@@ -347,8 +356,7 @@ static void end_round(struct state *s, dc_time now)
   if (s->mode == START) {
     if (!s->dry && (2 * r >= s->base || s->front - s->round_front >= SPAN)) /* silence is no rate */
       s->base = clamp(s, 2 * r < 2 * s->base ? 2 * r : 2 * s->base);
-  } else if (s->mode == FOLLOW && s->base < s->losses.most && /* what is not sent tries nothing */
-             excess(s) < (int64_t)target_of(s) / 4 * 3 && (lag_of(s) < ALONE || excess(s) <= s->round_excess)) {
+  } else if (s->mode == FOLLOW && may_try(s, now)) {
     s->base = clamp(s, s->base + s->base / 64 * s->probe);
     if (s->probe < 16)
       s->probe *= 2;

@@ -269,26 +269,45 @@ static void steady_is_not_cut_by_losses_of_who_stands_still(void)
   assert(after[0] == after[1]);
 }
 
+static void rest(const struct dc_cc_ops *cc, dc_time until)
+{
+  for (; cc->next_tick(state) <= until; fluid.now = until)
+    cc->tick(state, cc->next_tick(state));
+}
+
 /* The slowest stands still as the last of the file is asked for: nobody can say any more that it goes on. */
 static void steady_sends_the_last_of_a_file_at_the_rate_of_before(void)
 {
   const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  while (fluid.now < 100 * DC_MS)
+    flow(cc, 1e9);
+  for (uint32_t k = 0; k < 30; k++)
+    flow(cc, 0);
+  assert(cc->rate(state) < params.rate_max / 10);
+  rest(cc, fluid.now + 2 * DC_MS);
+  assert(cc->rate(state) == params.rate_max);
+}
+
+/* A front that waits asks for one packet in sixteen. Where all has been asked for nobody will ask, and nobody is waited for. */
+static void steady_waits_no_longer_where_all_was_asked_for(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
   for (int last = 0; last < 2; last++) {
     start_fluid(cc);
-    while (fluid.now < 100 * DC_MS)
-      flow(cc, 1e9);
-    for (uint32_t k = 0; k < 30; k++) {
+    while (fluid.now < DC_SEC)
+      flow(cc, SLOW);
+    for (uint32_t k = 0; k < 85; k++)
       flow(cc, 0);
-      if (k == 29) {
-        struct dc_cc_event e = {
-            .lag = 30, .seq = fluid.seq + 15, .next_seq = fluid.seq, .depth = DEPTH, .last = last != 0};
-        cc->interest(state, fluid.now, &e);
-      }
-    }
-    assert(cc->rate(state) < params.rate_max / 10);
-    for (dc_time until = fluid.now + 2 * DC_MS; cc->next_tick(state) <= until;)
-      cc->tick(state, cc->next_tick(state));
-    assert(last ? cc->rate(state) == params.rate_max : cc->rate(state) < params.rate_max / 10);
+    struct dc_cc_event e = {.lag = (uint32_t)fluid.behind,
+                            .seq = fluid.seq + fluid.out - 1,
+                            .next_seq = fluid.seq,
+                            .depth = DEPTH,
+                            .last = last != 0};
+    cc->interest(state, fluid.now, &e);
+    assert((double)cc->rate(state) <= SLOW / 2);
+    rest(cc, fluid.now + 2 * DC_MS);
+    assert(last ? (double)cc->rate(state) > 0.9 * SLOW : (double)cc->rate(state) <= SLOW / 2);
   }
 }
 
@@ -507,6 +526,7 @@ int main(void)
   steady_is_not_slowed_by_the_depth_of_a_tree_after_a_slow_receiver();
   steady_is_not_cut_by_losses_of_who_stands_still();
   steady_sends_the_last_of_a_file_at_the_rate_of_before();
+  steady_waits_no_longer_where_all_was_asked_for();
   steady_does_not_fall_from_a_rate_it_only_crept_at();
   steady_is_not_slowed_by_an_interest_for_many_numbers();
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();
