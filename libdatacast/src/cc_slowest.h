@@ -9,6 +9,8 @@
 #include "cc_steps.h"
 #include "datacast/cc.h"
 
+enum { ALONE = 4 }; /* packets that it may be behind by chance */
+
 /* Round trips: one begins when the one before is over, and is over when somebody has had more than was sent before it. */
 struct trips {
   dc_time begun, least; /* the shortest that was seen; 0: none yet */
@@ -50,7 +52,7 @@ uint64_t slowest_target(const struct slowest *q) __attribute__((nonnull));
 void slowest_measure_from(struct slowest *q, dc_time now) __attribute__((nonnull));
 /* Packets that it has had since. */
 static inline uint32_t slowest_moved(const struct slowest *q) { return slowest_had(q) - q->since.had; }
-/* Has it taken all that was sent since, at the same small distance? Then its rate is not known, and the distance is none. */
+/* Has it taken all that was sent since, at the same small distance? Then its rate is not known, and the distance may be none. */
 bool slowest_in_step(struct slowest *q) __attribute__((nonnull));
 
 static inline dc_time trips_took(struct trips *t, dc_time now, uint32_t sent)

@@ -13,7 +13,6 @@ enum mode {
 };
 
 enum {
-  ALONE = 4,    /* packets that the slowest may be behind by chance */
   SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
   CREDITS = 16, /* w, where it is not known */
   CREEP = 16    /* a front that waits goes on at such a part of R */

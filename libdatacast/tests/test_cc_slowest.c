@@ -60,18 +60,22 @@ static void another_one_is_measured_from_now_on(void)
 static void a_small_distance_that_stays_is_none(void)
 {
   begin();
-  hear(100, 116, 8);
+  hear(100, 116, 5);
   slowest_measure_from(&q, now);
-  hear(108, 124, 9);
-  assert(!slowest_in_step(&q)); /* it is a packet further behind than the levels of a tree */
-  hear(108, 124, 7);
-  assert(slowest_in_step(&q) && slowest_lag(&q) == 0 && slowest_excess(&q) == 7 - 5 - 7);
+  hear(108, 124, 5);
+  assert(!slowest_in_step(&q)); /* perhaps a host that was held up, and is behind by that from now on */
+  hear(108, 124, 4);
+  assert(slowest_in_step(&q) && slowest_lag(&q) == 0 && slowest_excess(&q) == 4 - 5 - 4);
   slowest_measure_from(&q, now);
-  hear(116, 132, 15);
+  hear(116, 132, 12);
   assert(!slowest_in_step(&q) && slowest_lag(&q) == 8);
-  hear(116, 132, 3); /* and shrinks at once */
-  hear(116, 132, 7);
-  assert(slowest_lag(&q) == 4);
+  hear(116, 132, 8);
+  slowest_measure_from(&q, now);
+  hear(120, 136, 8); /* half of what it may be behind: with so few credits nothing would be left */
+  assert(slowest_in_step(&q) && slowest_lag(&q) == 0);
+  hear(120, 136, 1); /* and shrinks at once */
+  hear(120, 136, 4);
+  assert(slowest_lag(&q) == 3);
 }
 
 int main(void)
