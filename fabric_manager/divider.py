@@ -136,6 +136,8 @@ class Divider:
         if len(self._groups) < 2:  # nobody else could use what it leaves
             known.bound = float("inf")
             return
+        if record.state == "starting":  # its share is there before its source may send
+            known.since = now
         if now - known.since < SETTLE_S or not known.given:
             return
         used = sum(tree.rate_bps for tree in record.progress.trees.values() if tree.state != "lost")

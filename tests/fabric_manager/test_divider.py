@@ -165,6 +165,26 @@ def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more(
     scenario(steps)
 
 
+def test_a_group_that_has_not_begun_has_not_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its share is there before its source may send: a start that takes long is no reason to have less."""
+    monkeypatch.setattr(module, "SETTLE_S", 0.2)
+
+    async def steps(world: World) -> None:
+        one = record("a", "h0", "s", "h1")
+        world.divider.follow(replace(one, state="starting"), False)
+        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        await until(lambda: world.rates.get("a") == {"1": 50_000_000}, "half the cable")
+        await asyncio.sleep(0.3)
+        world.divider.follow(replace(one, state="starting"), False)
+        world.divider.follow(one, False)
+        assert world.divider._groups["a"].bound == float("inf")
+        await asyncio.sleep(0.3)
+        world.divider.follow(one, False)
+        assert world.divider._groups["a"].bound < 50_000_000
+
+    scenario(steps)
+
+
 def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SETTLE_S", 2.0)
 
