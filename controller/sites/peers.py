@@ -35,6 +35,8 @@ ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 1.0
 JSON_MAX = 8 << 20
 CONNECTIONS = 24
 """To one site: for bytes, and as many for questions, some of which wait long for their answers."""
+CHUNK = 1 << 16
+"""Bytes that are handed on together: this site sends them on to others as it gets them, and small ones cost headers."""
 OPEN = 8
 """Of those for bytes, before there is an order: a group's first bytes need not wait for TCP's and TLS's round trips."""
 AWAY_S, REST_MOST_S = 60.0, 60.0
@@ -234,7 +236,7 @@ class Peers:
         if peer.rests > time.monotonic():
             raise SiteError(f"site {name} has asked to be left alone for a while", name, "not_yet")
         headers = {"range": f"bytes={first}-{last}", "if-match": etag}
-        url, trust, got = f"{peer.url}/site/objects/{group}", peer.patience, 0
+        url, trust, got, come = f"{peer.url}/site/objects/{group}", peer.patience, 0, bytearray()
         try:
             async with contextlib.AsyncExitStack() as stack:
                 asking = ask(self._data(peer), "GET", url, patience(CONNECT_S, None), headers=headers)
@@ -251,14 +253,21 @@ class Peers:
                     or answer.headers.get("etag") != etag
                 ):
                     raise SiteError(f"site {name} sends other bytes than those asked for", name, "bad_answer")
-                while chunk := await trust.of(answer.content.readany()):
-                    got += len(chunk)
+                while part := await trust.of(answer.content.readany()):
+                    got += len(part)
                     if got > last - first + 1:
                         raise SiteError(f"site {name} sends more bytes than those asked for", name, "bad_answer")
                     peer.hear()
-                    yield chunk
+                    come += part
+                    if len(come) >= CHUNK:
+                        yield bytes(come)
+                        come.clear()
         except FAILED as error:
+            if come:
+                yield bytes(come)
             raise self._failed(peer, error) from error
+        if come:
+            yield bytes(come)
         if got < last - first + 1:
             raise SiteError(f"the answer of site {name} breaks off", name, "site_away")
 

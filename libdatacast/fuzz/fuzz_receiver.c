@@ -26,7 +26,7 @@ static struct {
   uint16_t of[SPACE];      /* the piece a number carries, plus one; 0: none */
   bool asked[SPACE];       /* an interest was sent and not answered, as far as the receiver may know */
   bool good[BLOCKS];       /* verified: it never fails any more */
-  dc_time at[SPACE];       /* when it was asked for last */
+  dc_time at[SPACE];       /* when it was asked for first */
   dc_time longest;         /* from then to its data */
   uint32_t first, n;       /* of the numbers on their way */
   uint32_t told;           /* most that was said that the path holds */
@@ -100,8 +100,9 @@ static unsigned poll(unsigned cap)
       MUST(m.asked[seq]);
     else if (!(out[i].flags & DC_FLAG_NOCACHE)) /* one may be forgotten when its piece came another way, and failed */
       MUST(!m.asked[seq]);
+    if (!m.asked[seq])
+      m.at[seq] = m.now;
     m.asked[seq] = true;
-    m.at[seq] = m.now;
     to_way(seq);
   }
   dc_receiver_counters(m.r, &c);

@@ -89,7 +89,7 @@ def test_rings_that_outlive_a_look_are_found_soon_though_the_process_stays_as_it
 
 def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 100 << 20
-    monkeypatch.setattr(garbage, "resident", lambda: size)
+    monkeypatch.setattr(garbage, "resident", lambda statm=None: size)
 
     async def main() -> None:
         nonlocal size
@@ -117,7 +117,7 @@ def test_memory_that_is_free_goes_back_each_time_the_process_has_grown(monkeypat
     monkeypatch.setattr(garbage, "LOOK_S", 0.0)
     size = [64 << 20]
     given: list[int] = []
-    monkeypatch.setattr(garbage, "resident", lambda: size[0])
+    monkeypatch.setattr(garbage, "resident", lambda statm=None: size[0])
     monkeypatch.setattr(garbage, "give_back", lambda: given.append(size[0] >> 20))
 
     async def looks(times: int = 5) -> None:
