@@ -1,4 +1,4 @@
-"""HTTP without sockets: httpx on one side, ASGI on the other, the network between them."""
+"""HTTP without sockets: who asks on one side, ASGI on the other, the network between them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
 
-import httpx
+from aiohttp import ConnectionTimeoutError, ServerDisconnectedError, SocketTimeoutError
+
+from datacast.services.asking import Params
 
 from .network import Network
 from .virtual import Process, here
@@ -40,14 +43,14 @@ class Server:
                 request.break_off()
 
 
-class Exchange(httpx.AsyncByteStream):
-    """A request and its answer."""
+class Exchange:
+    """A request and its answer, as aiohttp's ClientResponse is one."""
 
-    def __init__(self, network: Network, client: Process, server: Process, timeout: dict[str, Any], path: str) -> None:
-        self.network, self.client, self.server, self.timeout = network, client, server, timeout
+    def __init__(self, network: Network, client: Process, server: Process, patience: float, path: str) -> None:
+        self.network, self.client, self.server, self.patience = network, client, server, patience
         self.path = path
         self.status = 0
-        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers: dict[str, str] = {}
         self._out: list[bytes | None] = []
         self._in: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self._moving = self.broken = self.over = False
@@ -57,7 +60,7 @@ class Exchange(httpx.AsyncByteStream):
         network.requests.append(self)
 
     # ---- the server's side ----
-    async def serve(self, app: Any, request: httpx.Request, body: bytes) -> None:
+    async def serve(self, app: Any, scope: dict[str, Any], body: bytes) -> None:
         asked = False
 
         async def receive() -> dict[str, Any]:
@@ -72,7 +75,8 @@ class Exchange(httpx.AsyncByteStream):
             if self.broken or not self.server.alive:
                 return
             if message["type"] == "http.response.start":
-                self.status, self.headers = message["status"], list(message.get("headers", ()))
+                self.status = message["status"]
+                self.headers = {name.decode(): value.decode() for name, value in message.get("headers", ())}
                 self._put(b"")
             else:
                 if message.get("body"):
@@ -80,24 +84,10 @@ class Exchange(httpx.AsyncByteStream):
                 if not message.get("more_body"):
                     self._put(None)
 
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": request.method,
-            "scheme": "http",
-            "path": request.url.path,
-            "raw_path": request.url.raw_path.partition(b"?")[0],
-            "query_string": request.url.query,
-            "root_path": "",
-            "headers": [(name.lower(), value) for name, value in request.headers.raw],
-            "client": ("127.0.0.1", 1),
-            "server": (request.url.host, request.url.port),
-        }
         try:
             await app(scope, receive, send)
         except Exception as error:  # uvicorn logs it; the caller has got a 500
-            log.exception("%s %s: %r", request.method, request.url.path, error)
+            log.exception("%s %s: %r", scope["method"], scope["path"], error)
 
     def _put(self, data: bytes | None) -> None:
         self._out.append(data)
@@ -124,26 +114,35 @@ class Exchange(httpx.AsyncByteStream):
         if not self.broken and not self.over:
             self.broken = True
             self.gone.set()
-            self.network.loop.call_later(self.network.delay(), self._in.put_nowait, httpx.ReadError("connection lost"))
+            self.network.loop.call_later(
+                self.network.delay(), self._in.put_nowait, ServerDisconnectedError("connection lost")
+            )
 
     # ---- the client's side ----
     async def next(self) -> bytes | None:
         try:
-            async with asyncio.timeout(self.timeout.get("read")):
+            async with asyncio.timeout(self.patience):
                 part = await self._in.get()
         except TimeoutError:
-            raise httpx.ReadTimeout("no answer in time") from None
+            raise SocketTimeoutError("no answer in time") from None
         if isinstance(part, Exception):
             raise part
         return part
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    @property
+    def content(self) -> Exchange:
+        return self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
         while (part := await self.next()) is not None:
             if part:
                 yield part
         self._end()
 
-    async def aclose(self) -> None:
+    async def read(self) -> bytes:
+        return b"".join([part async for part in self.iter_any()])
+
+    def close(self) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -155,33 +154,55 @@ class Exchange(httpx.AsyncByteStream):
             self.network.loop.call_later(self.network.delay(), self.gone.set)
 
 
-class Wire(httpx.AsyncBaseTransport):
-    """What a client's requests go through."""
+class Client:
+    """Stands in for services.asking.HttpClient."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, network: Network, url: str, patience: float) -> None:
+        self.network, self._address, self._patience = network, urlsplit(url).netloc, patience
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        network, client = self.network, here()
-        address = f"{request.url.host}:{request.url.port}"
-        timeout = request.extensions.get("timeout", {})
-        body = await request.aread()
-        network.note(client.name, request.method, request.url.path, len(body))
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        params: Params | None = None,
+        headers: dict[str, str] | None = None,
+        silence: float | None = None,
+    ) -> Exchange:
+        network, client, address = self.network, here(), self._address
+        patience = self._patience if silence is None else silence
+        body = content or b""
+        network.note(client.name, method, path, len(body))
         there = network.apps.get(address)
         if not client.alive or there is None:
             await asyncio.sleep(network.delay())
-            raise httpx.ConnectError("nobody listens") from ConnectionRefusedError(111, address)
-        server, _ = there
+            raise ConnectionTimeoutError("nobody listens") from ConnectionRefusedError(111, address)
+        server, app = there
         try:
-            async with asyncio.timeout(timeout.get("connect")):
+            async with asyncio.timeout(self._patience):
                 await network.passage(client, server)
         except TimeoutError:
-            raise httpx.ConnectTimeout("no answer in time") from None
+            raise ConnectionTimeoutError("no answer in time") from None
         if network.apps.get(address, (None, None))[0] is not server or not client.alive:
-            raise httpx.ConnectError("nobody listens") from ConnectionRefusedError(111, address)
-        exchange = Exchange(network, client, server, timeout, request.url.path)
+            raise ConnectionTimeoutError("nobody listens") from ConnectionRefusedError(111, address)
+        host, _, port = address.rpartition(":")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": urlencode(params or {}, doseq=True).encode(),
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+            "client": ("127.0.0.1", 1),
+            "server": (host, int(port)),
+        }
+        exchange = Exchange(network, client, server, patience, path)
         client.on_death.append(exchange.break_off)
-        network.loop.launch(server, exchange.serve(there[1], request, body))
+        network.loop.launch(server, exchange.serve(app, scope, body))
         try:
             await exchange.next()
         except BaseException:
@@ -189,9 +210,12 @@ class Wire(httpx.AsyncBaseTransport):
             raise
         finally:
             client.on_death.remove(exchange.break_off)
-        return httpx.Response(exchange.status, headers=exchange.headers, stream=exchange)
+        return exchange
+
+    async def close(self) -> None:
+        pass
 
 
-def client_for(network: Network, url: str, *, timeout: float, **_: Any) -> httpx.AsyncClient:
+def client_for(network: Network, url: str, *, timeout: float, **_: Any) -> Client:
     """Stands in for services.problems.http_client."""
-    return httpx.AsyncClient(base_url=url, timeout=timeout, transport=Wire(network), trust_env=False)
+    return Client(network, url, timeout)
