@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from datacast.core.rate_control import RULES
 from datacast.origins.ranges import AT_SITE, Range, common, pieces
 from datacast.services import ranges
 from datacast.services.problems import Problem
@@ -15,9 +16,6 @@ from datacast.services.problems import Problem
 from .api import FINAL_STATES, GroupOptions, GroupSpec
 from .fabric import Fabric
 from .record import Record
-
-RULES = ("steady", "datacast")
-"""Of rate control, by the names that agents know (libdatacast/src/cc.c)."""
 
 
 def problem(code: str, field: str, message: str, what: str, remedy: str) -> Problem:

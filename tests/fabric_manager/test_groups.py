@@ -12,6 +12,7 @@ from simulated import run
 from small import bcube41, star, until
 
 from datacast.fabric_manager.api import orders
+from datacast.fabric_manager.keys import Kept
 from datacast.master.requests import CLOSE, Close
 from datacast.services.problems import Problem
 from datacast.services.store import StoreError
@@ -58,6 +59,18 @@ class Full:
         if self.full:
             raise StoreError("database or disk is full")
         return await self.put(*args, **options)
+
+
+def lose_an_answer(kept: Kept) -> None:
+    """The next write happens, and is answered with an error."""
+    put = kept.put
+
+    async def lose(key: str, value: str, revision: int) -> int:
+        await put(key, value, revision)
+        kept.put = put
+        raise StoreError("the answer was lost")
+
+    kept.put = lose
 
 
 def test_what_cannot_be_written_is_an_error_and_never_a_lie() -> None:
@@ -129,14 +142,7 @@ def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
 def test_a_request_that_was_written_although_it_was_answered_with_an_error_is_found_when_it_is_made_again() -> None:
     async def scenario():
         async with lab(star(3), rates=[800.0]) as it:
-            kept, put = it.manager.groups.kept, it.manager.groups.kept.put
-
-            async def lose(key: str, value: str, revision: int) -> int:
-                await put(key, value, revision)
-                kept.put = put
-                raise StoreError("the answer was lost")
-
-            kept.put = lose
+            lose_an_answer(it.manager.groups.kept)
             it.world.sizes["/srv/file"] = 100_000
             spec = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
             with pytest.raises(Problem) as caught:
@@ -144,7 +150,7 @@ def test_a_request_that_was_written_although_it_was_answered_with_an_error_is_fo
             assert caught.value.code == "store"
             group = await it.client.create_group(spec, by="me", key="once")
             await asyncio.sleep(1.5)
-            assert len(await kept.store.list("groups/")) == 1
+            assert len(await it.manager.store.list("groups/")) == 1
             return await it.end(group)
 
     assert run(scenario())["state"] == "done"
@@ -244,14 +250,7 @@ def test_a_group_whose_resuming_was_written_without_an_answer_is_not_forgotten_a
             group = await it.start("h0", ["h1", "h2"], 1_000_000)
             assert (await it.end(group))["state"] == "partial"
             del it.world.agents["h1"].fail["open"]
-            kept, put = it.manager.groups.kept, it.manager.groups.kept.put
-
-            async def lose(key: str, value: str, revision: int) -> int:
-                await put(key, value, revision)
-                kept.put = put
-                raise StoreError("the answer was lost")
-
-            kept.put = lose
+            lose_an_answer(it.manager.groups.kept)
             told = []
             for ask in (it.client.resume_group, it.client.forget_group):
                 with pytest.raises(Problem) as refused:

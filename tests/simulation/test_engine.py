@@ -2,7 +2,7 @@
 
 import pytest
 
-from datacast.fabric_manager.requests import RULES
+from datacast.core.rate_control import RULES
 from datacast.simulation.engine import PAPER, Faults, Simulation, TreeConfig, rules
 from datacast.simulation.errors import SimulationError
 
