@@ -41,6 +41,16 @@ C_STANDARD = {
     "stdint.h",
     "string.h",
 }
+TOP = {
+    *(".ci", ".clang-format", ".clang-tidy", ".gitignore"),
+    *("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "pyproject.toml", "setup.py"),
+    *("bench", "cli", "console", "controller", "datapath", "docs", "dpdk_cache", "examples", "fabric_manager"),
+    *("host_agent", "lab", "libdatacast", "master", "mirror", "mn", "origins", "p4src", "packaging", "planners"),
+    *("services", "simulation", "tests", "topologies"),
+}
+"""What stands at the top of the tree. What a program leaves there by mistake, such as an input that a fuzzer found, is
+in no list."""
+MADE = {".git", ".venv", "build", ".pytest_cache", ".hypothesis", ".ruff_cache", "datacast.egg-info"}
 LINES_MAX = 600
 BYTES_MAX = 1 << 20
 PURE = (
@@ -61,7 +71,7 @@ def tracked(*suffixes: str) -> list[Path]:
         ).stdout.decode()
         paths = [ROOT / name for name in text.split("\0") if name]
     except (OSError, subprocess.CalledProcessError):
-        paths = [path for path in ROOT.rglob("*") if not {".venv", "build", ".git"} & set(path.relative_to(ROOT).parts)]
+        paths = [path for path in ROOT.rglob("*") if not MADE & set(path.relative_to(ROOT).parts)]
     return sorted(path for path in paths if path.is_file() and (not suffixes or path.suffix in suffixes))
 
 
@@ -220,6 +230,10 @@ def test_files_stay_small():
         f"{path.relative_to(ROOT)}: {size} bytes" for path in tracked() if (size := path.stat().st_size) > BYTES_MAX
     ]
     assert not long + large
+
+
+def test_nothing_stands_at_the_top_but_what_belongs_there():
+    assert {path.relative_to(ROOT).parts[0] for path in tracked()} == TOP
 
 
 def test_names_of_test_files_are_unique():
