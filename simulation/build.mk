@@ -42,7 +42,8 @@ bench-sim: build ## packet hops per second, large networks against a small one: 
 
 # Transfers that once crawled after their faults were over.
 CRAWLED := 1811 5403 9897 11674 11810 13306 13816 14968 14985 16088 21631 22679 22953 23901 24423 \
-	34888 36668 47549 48058 49298 49365 50418 75898 90558 11046 17330
+	34888 36668 47549 48058 49298 49365 50418 75898 90558 11046 17330 \
+	45689 54011 102683 128162 132613 133008 133631 134897 140943
 
 test-sim: $(SIM_OUT)/campaign_asan
 	@$(SIM_OUT)/campaign_asan --seeds 60 --quiet

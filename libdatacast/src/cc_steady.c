@@ -223,6 +223,8 @@ static void measure(struct state *s, dc_time now)
     return;
   uint64_t r = clamp(s, per_second(s, moved, dt));
   bool known = !slowest_in_step(&s->slow); /* a deep tree has its distance while r rises, too (seed 22679) */
+  if (s->rate < s->slow.rate / 2 && moved + 1 >= s->slow.sent - s->slow.since.sent)
+    known = false; /* it has had all that a front that waits has sent (seeds 102683, 132613, 140943) */
   if (r > s->slow.rate)
     s->slow.rate += (r - s->slow.rate) / 4;
   else if (known && (slowest_lag(&s->slow) >= ALONE || slowest_excess(&s->slow) >= (int64_t)slowest_target(&s->slow)))
@@ -236,7 +238,8 @@ static bool divided(const struct state *s) { return s->limit != 0 && s->limit < 
 /* Among groups the control plane has divided the link already, and none goes below half of its share. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
-  if (!cubic_new(&s->losses, seq, s->slow.sent))
+  /* The rate doubles in a round trip at most, so half of what it holds was sent in the last one: its repeat has crossed it (54011). */
+  if (s->slow.sent - seq <= held(s, s->rate, s->slow.rounds.least) / 2 || !cubic_new(&s->losses, seq, s->slow.sent))
     return;
   uint64_t lag = slowest_lag(&s->slow), target = slowest_target(&s->slow);
   if (lag >= ALONE && (lag > target || slowest_excess(&s->slow) > (int64_t)target))

@@ -26,7 +26,7 @@ int source_children_of(struct source_children *c, const struct dc_segment *ret)
 void source_child_heard(struct source_child *c, dc_time now, const struct dc_header *h, uint32_t depth)
 {
   uint32_t end = h->seq + h->more + 1, behind = dc_lag_packets(h->lag);
-  c->known |= c->heard != 0 || h->seq == 0;
+  c->known |= h->seq == 0 || (c->heard != 0 && end > c->end); /* a copy says nothing new (seed 134897) */
   c->heard = now;
   c->depth = depth;
   if (end < c->end)

@@ -311,6 +311,21 @@ static void steady_waits_no_longer_where_all_was_asked_for(void)
   }
 }
 
+/* Who takes all that a front sends that waits takes no less than that: it lacks something else, and may be as fast as before (seed
+ * 132613). */
+static void steady_does_not_take_its_own_waiting_for_the_slowest_rate(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  start_fluid(cc);
+  while (fluid.now < DC_SEC)
+    flow(cc, SLOW);
+  for (uint32_t k = 0; k < 100; k++) {
+    fluid.behind = 90; /* three quarters of the room are 77 */
+    flow(cc, 0);
+    assert((double)cc->rate(state) < SLOW / 2 && (double)cc->rate(state) > SLOW / 4);
+  }
+}
+
 /* While it is not known how slow the slowest is the source creeps, and what is lost then was not sent at that rate. */
 static void steady_does_not_fall_from_a_rate_it_only_crept_at(void)
 {
@@ -438,10 +453,26 @@ static void steady_tells_what_the_path_holds(void)
   }
 }
 
+/* What was sent a round trip ago, of 10 ms at most. */
 static void lose_one(const struct dc_cc_ops *cc)
 {
-  struct dc_cc_event lost = {.duplicate = true, .retx = true, .seq = pipe_.n - 1, .next_seq = pipe_.n, .depth = DEPTH};
+  struct dc_cc_event lost = {
+      .duplicate = true, .retx = true, .seq = pipe_.n - 833, .next_seq = pipe_.n, .depth = DEPTH};
   cc->interest(state, pipe_.now, &lost);
+}
+
+/* Its repeat was on the way already: timers end where a source has slowed down, and no queue has dropped anything (seed 54011). */
+static void steady_is_not_cut_by_what_was_asked_for_again_as_it_was_sent(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  for (uint32_t ago = 40; ago <= 80; ago += 40) { /* 83 packets are on their way */
+    start_path(cc, 48);
+    run_path(cc, DC_MS, DC_SEC, 48);
+    struct dc_cc_event lost = {
+        .duplicate = true, .retx = true, .seq = pipe_.n - ago, .next_seq = pipe_.n, .depth = DEPTH};
+    cc->interest(state, pipe_.now, &lost);
+    assert(cc->rate(state) == (ago == 40 ? params.rate_max : params.rate_max / 10 * 7));
+  }
 }
 
 /* Beside connections that fill a queue of 2 ms, over a path of 0.1 ms, credits would decide what it gets, 24 packets in that time. Once
@@ -527,10 +558,12 @@ int main(void)
   steady_is_not_cut_by_losses_of_who_stands_still();
   steady_sends_the_last_of_a_file_at_the_rate_of_before();
   steady_waits_no_longer_where_all_was_asked_for();
+  steady_does_not_take_its_own_waiting_for_the_slowest_rate();
   steady_does_not_fall_from_a_rate_it_only_crept_at();
   steady_is_not_slowed_by_an_interest_for_many_numbers();
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();
   steady_tells_what_the_path_holds();
+  steady_is_not_cut_by_what_was_asked_for_again_as_it_was_sent();
   steady_tells_of_a_queue_that_others_fill();
   steady_comes_back_along_cubics_curve();
   steady_takes_no_source_that_has_little_to_send_for_slow_receivers();

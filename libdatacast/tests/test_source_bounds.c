@@ -132,6 +132,22 @@ static void a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place(v
   free(s);
 }
 
+/* One bit of a return segment was damaged, and the interest came twice: a copy says no more than one. */
+static void copies_of_one_interest_make_nobody(void)
+{
+  said = 10000000;
+  dc_source *s = make_with(&rule, 10000000, 1, 0, 1000);
+  asks(s, 1000, 0, 0, 128 * 1024, &to_a);
+  for (unsigned k = 0; k < 3; k++)
+    asks(s, 1000, 1, 0, 128 * 1024, &to_b);
+  for (uint32_t seq = 1; seq < 30; seq++)
+    asks(s, 1000, seq, 0, 128 * 1024, &to_a);
+  assert(learnt.lag == 0);
+  asks(s, 1000, 2, 0, 128 * 1024, &to_b); /* it goes on: somebody is there */
+  assert(learnt.lag == 27);
+  free(s);
+}
+
 static void ask_for(dc_source *s, uint32_t seq, uint8_t more, const struct dc_segment *ret)
 {
   struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = seq, .more = more, .stops = 1};
@@ -250,6 +266,7 @@ int main(void)
   who_asks_too_early_is_answered_when_the_numbers_are_there();
   early_interests_are_bounded();
   a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place();
+  copies_of_one_interest_make_nobody();
   no_rate_and_no_burst_is_above_its_bound();
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
   numbers_with_one_place_in_the_table_are_told_apart();
