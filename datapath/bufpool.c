@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datacast/wire.h"
+
 enum { CHUNK_BYTES = 128 << 10, SMALL = 512, MIDDLE = 2304 };
 
 static void ref(dc_buf *b) { b->refs++; }
@@ -100,4 +102,12 @@ struct dc_buf *bufpool_copy(struct bufpool *p, const struct dc_buf *b, uint32_t 
   if (c != NULL)
     memcpy(c->data, b->data, len);
   return c;
+}
+
+void frame_copy(uint8_t *to, const struct dc_frame *f)
+{
+  static const uint8_t none[6];
+  memcpy(to, f->data, f->len);
+  if (f->ethertype != 0 && f->len >= DC_ETHER_LEN)
+    dc_ether_write(to, none, none, f->ethertype);
 }

@@ -21,7 +21,6 @@ struct dc_buf {
   struct bufpool *pool;               /* NULL: lent */
   void (*give_back)(struct dc_buf *); /* lent: the last owner is gone */
   bool stays;                         /* lent by who can do without it for long: no ring waits for it */
-  bool disturbed;                     /* lent, and some of its bytes are others just now: it goes nowhere meanwhile */
   struct dc_buf *next;
 };
 
@@ -47,6 +46,9 @@ struct dc_buf *bufpool_get(struct bufpool *p, uint32_t bytes) __attribute__((non
 /* A pool buffer with the same bytes data[0..len), owned once; the caller keeps its reference to `b`. NULL at the
  * bound. */
 struct dc_buf *bufpool_copy(struct bufpool *p, const struct dc_buf *b, uint32_t len) __attribute__((nonnull));
+
+/* As it is on a cable, with its EtherType where that stands beside the bytes. */
+void frame_copy(uint8_t *to, const struct dc_frame *f) __attribute__((nonnull));
 
 static inline void buf_unref(struct dc_buf *b)
 {

@@ -65,7 +65,7 @@ static void through(struct engine *e, struct engine_node *n, const struct dc_fra
   }
 }
 
-static unsigned type_of(const struct dc_frame *f) { return f->len < DC_ETHER_LEN ? 0 : dc_get16(f->data + 12); }
+static unsigned type_of(const struct dc_frame *f) { return f->len < DC_ETHER_LEN ? 0 : dc_frame_ethertype(f); }
 
 /* Hellos are taken out. Returns how many frames are left. */
 static unsigned take_hellos(struct engine *e, struct port *p, struct dc_frame *frame, unsigned n, dc_time now)

@@ -140,31 +140,31 @@ static void to_endpoint(void *arg, const struct dc_tx *tx, dc_time now)
 
 /* ---- the node ---- */
 
-static bool labelled(const uint8_t *p, uint32_t len)
+static bool labelled(const struct dc_frame *f)
 {
-  return len >= DC_ETHER_LEN && p[12] == DC_ETHERTYPE_MPLS >> 8 && p[13] == (DC_ETHERTYPE_MPLS & 0xff);
+  return f->len >= DC_ETHER_LEN && dc_frame_ethertype(f) == DC_ETHERTYPE_MPLS;
 }
 
 /* Is the frame for this node itself? Then its Datacast header stands behind the label. */
-static bool is_local(const uint8_t *p, uint32_t len)
+static bool is_local(const struct dc_frame *f)
 {
   bool bottom;
-  return labelled(p, len) && len >= LOCAL_HEADER + DC_HEADER_LEN &&
-         dc_label_read(p + DC_ETHER_LEN, &bottom) == DC_LABEL_LOCAL;
+  return labelled(f) && f->len >= LOCAL_HEADER + DC_HEADER_LEN &&
+         dc_label_read(f->data + DC_ETHER_LEN, &bottom) == DC_LABEL_LOCAL;
 }
 
 /* Data for the node itself may end in its content store, which must not hold the receive ring. */
-static bool may_be_kept(const uint8_t *p, uint32_t len)
+static bool may_be_kept(const struct dc_frame *f)
 {
-  return is_local(p, len) && (p[LOCAL_HEADER] & 0x0f) == DC_TYPE_DATA;
+  return is_local(f) && (f->data[LOCAL_HEADER] & 0x0f) == DC_TYPE_DATA;
 }
 
 /* A host that does not forward is still the waypoint of what it sends itself, where no switch below it can be, and takes data
  * that a switch copied for waypoints too. */
-static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t len)
+static bool is_for_endpoint(const struct forward *f, const struct dc_frame *frame)
 {
   struct dc_header h;
-  if (!is_local(p, len) || dc_header_parse(p + LOCAL_HEADER, len - LOCAL_HEADER, &h) != DC_DROP_NONE)
+  if (!is_local(frame) || dc_header_parse(frame->data + LOCAL_HEADER, frame->len - LOCAL_HEADER, &h) != DC_DROP_NONE)
     return false;
   const struct endpoint *e = find(f, h.tree);
   return e != NULL && (h.type == DC_TYPE_INTEREST ? (void *)e->ops->interest : (void *)e->ops->data) != NULL;
@@ -173,12 +173,12 @@ static bool is_for_endpoint(const struct forward *f, const uint8_t *p, uint32_t 
 static bool admit_one(struct forward *f, struct port *port, struct dc_frame *frame)
 {
   struct dc_buf *buf = frame->buf;
-  if (f->no_forward && labelled(frame->data, frame->len) && !is_for_endpoint(f, frame->data, frame->len)) {
+  if (f->no_forward && labelled(frame) && !is_for_endpoint(f, frame)) {
     f->count.not_forwarded++;
     buf_unref(buf);
     return false;
   }
-  if (!may_be_kept(frame->data, frame->len))
+  if (!may_be_kept(frame))
     return true;
   frame->buf = bufpool_copy(&f->pool, buf, frame->len);
   buf_unref(buf);
@@ -225,7 +225,7 @@ static unsigned steer(void *arg, struct port *port, struct dc_frame *frame, unsi
       kept++;
       continue;
     }
-    if (handover_give(way(f, (unsigned)to), port->number, frame[i].data, frame[i].len))
+    if (handover_give(way(f, (unsigned)to), port->number, &frame[i]))
       f->handed |= 1u << to;
     else
       p->extra.no_buffer++;

@@ -12,13 +12,13 @@ static void give_back(struct dc_buf *b)
   __atomic_store_n(&((struct handed *)(void *)b)->full, false, __ATOMIC_RELEASE);
 }
 
-bool handover_give(struct handover *h, uint16_t port, const uint8_t *data, uint32_t len)
+bool handover_give(struct handover *h, uint16_t port, const struct dc_frame *frame)
 {
   struct handed *s = &h->slot[h->given.at % HANDOVER_FRAMES];
-  if (len > h->longest || __atomic_load_n(&s->full, __ATOMIC_ACQUIRE))
+  if (frame->len > h->longest || __atomic_load_n(&s->full, __ATOMIC_ACQUIRE))
     return false;
-  memcpy(s->buf.data, data, len);
-  s->len = len;
+  frame_copy(s->buf.data, frame);
+  s->len = frame->len;
   s->port = port;
   h->given.at++;
   h->given.silent = true;

@@ -35,7 +35,7 @@ int handover_open(struct handover *h, struct loop *taker, uint32_t longest) __at
 void handover_close(struct handover *h) __attribute__((nonnull)); /* nothing is lent any more */
 
 /* Of who gives. False: no room, or longer than any frame. */
-bool handover_give(struct handover *h, uint16_t port, const uint8_t *data, uint32_t len) __attribute__((nonnull));
+bool handover_give(struct handover *h, uint16_t port, const struct dc_frame *frame) __attribute__((nonnull));
 /* After some were given: the taker is to know. */
 void handover_ring(struct handover *h) __attribute__((nonnull));
 

@@ -85,8 +85,8 @@ static void drop_first(struct netport *p, uint32_t n)
 /* What stays longer than this round must not hold the receive ring's slots. False: there is no room to keep it in. */
 static bool keep_one(struct netport *p, struct dc_tx *tx)
 {
-  if (tx->buf == NULL || tx->buf->pool != NULL || tx->buf->stays || tx->buf->disturbed)
-    return true; /* one that is disturbed is kept by the end of the round */
+  if (tx->buf == NULL || tx->buf->pool != NULL || tx->buf->stays)
+    return true;
   struct dc_buf *copy = bufpool_get(p->pool, tx->len);
   if (copy == NULL)
     return false;
@@ -112,24 +112,12 @@ static void keep(struct netport *p)
   }
 }
 
-/* Of frames side by side, those before one that is disturbed. */
-static uint32_t whole(const struct dc_tx *tx, uint32_t run)
-{
-  uint32_t n = 0;
-  while (n < run && (tx[n].buf == NULL || !tx[n].buf->disturbed))
-    n++;
-  return n;
-}
-
 static void flush(struct port *port, dc_time now)
 {
   struct netport *p = of(port);
   while (!backlog_empty(&p->backlog) && !p->blocked) {
     uint32_t run;
     const struct dc_tx *tx = next(p, 0, &run);
-    run = whole(tx, run);
-    if (run == 0) /* within a round, where the queue was full */
-      break;
     p->extra.calls++;
     int sent = p->nif->ops->send(p->nif, tx, run);
     if (sent == -ENOBUFS && p->backlog.first.n == 0) { /* a full queue is a loss for all who send there alike */

@@ -32,7 +32,7 @@ static inline int steering_of(const struct dc_frame *f, bool lone_port, unsigned
   uint32_t at = DC_ETHER_LEN;
   if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
     return 0;
-  uint32_t type = dc_get16(f->data + 12);
+  uint32_t type = dc_frame_ethertype(f);
   if (type == DC_ETHERTYPE_MPLS) {
     if (dc_get32(f->data + at) >> 12 != DC_LABEL_LOCAL)
       return STEERING_ANY;

@@ -74,46 +74,43 @@ static struct tunnel *of(struct netif *n) { return (struct tunnel *)(void *)n; }
 
 static void give_back(struct dc_buf *b) { ((struct car *)(void *)b)->train->refs--; }
 
-/* What the frame would be on a cable, its Ethernet header written in front of it; NULL: none of ours. */
-static uint8_t *frame_of(uint8_t *p, uint32_t len, uint16_t *type)
+/* Frames on their way to who takes them. */
+struct burst {
+  netif_rx_fn *fn;
+  void *arg;
+  unsigned n;
+  struct dc_frame frame[NETIF_BURST];
+};
+
+static void hand_over(struct burst *b)
+{
+  if (b->n > 0)
+    b->fn(b->arg, b->frame, b->n);
+  b->n = 0;
+}
+
+/* What the frame would be on a cable. The bytes in front of it, where its Ethernet header would be, are the end of the one before.
+ * False: none of ours. */
+static bool take_frame(struct burst *b, struct car *car, uint8_t *p, uint32_t len)
 {
   bool bottom;
   if (len < DC_LABEL_LEN)
-    return NULL;
+    return false;
   uint32_t label = dc_label_read(p, &bottom);
-  *type = label == DC_LABEL_UNLABELLED ? DC_ETHERTYPE_DATACAST
-          : label == DC_LABEL_HELLO    ? DC_ETHERTYPE_HELLO
-                                       : DC_ETHERTYPE_MPLS;
-  if (*type != DC_ETHERTYPE_MPLS && !bottom)
-    return NULL;
-  return p + (*type == DC_ETHERTYPE_MPLS ? 0 : DC_LABEL_LEN) - DC_ETHER_LEN;
-}
-
-/* The bytes in front of a frame are the end of the one before it, which may not have left yet: they are put back, and until then
- * it stays where it is. So a train is a burst on the wire only, and its frames pass the node one by one. */
-static void hand_over(struct tunnel *t, struct car *car, uint8_t *p, uint32_t len, netif_rx_fn *fn, void *arg)
-{
-  static const uint8_t none[6];
-  uint8_t saved[DC_ETHER_LEN];
-  uint16_t type;
-  uint8_t *frame = frame_of(p, len, &type);
-  if (frame == NULL) {
-    t->base.rx_malformed++;
-    return;
-  }
-  struct dc_buf *before = car > car->train->car ? &car[-1].buf : NULL;
-  if (before != NULL)
-    before->disturbed = true;
-  memcpy(saved, frame, sizeof saved);
-  dc_ether_write(frame, t->base.mac, none, type);
+  uint16_t type = label == DC_LABEL_UNLABELLED ? DC_ETHERTYPE_DATACAST
+                  : label == DC_LABEL_HELLO    ? DC_ETHERTYPE_HELLO
+                                               : DC_ETHERTYPE_MPLS;
+  if (type != DC_ETHERTYPE_MPLS && !bottom)
+    return false;
+  uint8_t *frame = p + (type == DC_ETHERTYPE_MPLS ? 0 : DC_LABEL_LEN) - DC_ETHER_LEN;
   car->buf.refs = 1;
   car->buf.data = frame;
   car->train->refs++;
-  struct dc_frame one = {.buf = &car->buf, .data = frame, .len = (uint32_t)(p + len - frame)};
-  fn(arg, &one, 1);
-  memcpy(frame, saved, sizeof saved);
-  if (before != NULL)
-    before->disturbed = false;
+  b->frame[b->n++] =
+      (struct dc_frame){.buf = &car->buf, .data = frame, .len = (uint32_t)(p + len - frame), .ethertype = type};
+  if (b->n == NETIF_BURST)
+    hand_over(b);
+  return true;
 }
 
 /* Bytes of each datagram in a train; the last may have fewer. */
@@ -139,6 +136,7 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
     struct cmsghdr align;
   } control[TRAINS];
   unsigned free_trains = 0, got = 0;
+  struct burst burst = {.fn = fn, .arg = arg};
   if (n->fd < 0) /* another's: here it only sends */
     return 0;
   for (unsigned i = 0; i < TRAINS; i++) {
@@ -161,12 +159,14 @@ static unsigned rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
         n->rx_malformed++; /* very many very short ones: none of ours */
         break;
       }
-      hand_over(t, &train[i]->car[k], p, part, fn, arg);
+      if (!take_frame(&burst, &train[i]->car[k], p, part))
+        n->rx_malformed++;
       p += part;
       len -= part;
       got++;
     }
   }
+  hand_over(&burst);
   return came == (int)free_trains && came > 0 ? (got > budget ? got : budget) : got; /* more may wait */
 }
 

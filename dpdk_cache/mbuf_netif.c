@@ -18,7 +18,7 @@ static struct rte_mbuf *copy_of(const struct mbuf_netif_rx *rx, const struct dc_
     rte_pktmbuf_free(m);
     return NULL;
   }
-  memcpy(to, frame->data, frame->len);
+  frame_copy((uint8_t *)to, frame);
   return m;
 }
 

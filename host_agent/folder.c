@@ -279,10 +279,10 @@ static ssize_t read_file(const struct folder *f, uint32_t i, uint8_t *to, size_t
     return -1;
   }
   ssize_t got = pread(fd, to, n, (off_t)at);
-  int error = got == 0 ? ESTALE : errno;
+  int error = errno;
   close(fd);
   errno = error;
-  return got == 0 ? -1 : got;
+  return got; /* 0: cut off since it was looked at, as any file may be */
 }
 
 ssize_t folder_read(const struct folder *f, uint8_t *to, size_t n, uint64_t at)

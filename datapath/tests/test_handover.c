@@ -19,7 +19,7 @@ static bool give_one(void)
   uint32_t len = 64 + given % (LONGEST - 64 + 1);
   memset(bytes, (int)(given & 0xff), len);
   memcpy(bytes, &given, sizeof given);
-  if (!handover_give(&way, (uint16_t)(given % 7), bytes, len))
+  if (!handover_give(&way, (uint16_t)(given % 7), &(struct dc_frame){.data = bytes, .len = len}))
     return false;
   given++;
   return true;
@@ -77,7 +77,16 @@ static void one_that_is_lent_keeps_its_slot(void)
 static void what_is_too_long_is_refused(void)
 {
   uint8_t bytes[LONGEST + 1] = {0};
-  CHECK(!handover_give(&way, 0, bytes, LONGEST + 1) && given == taken);
+  CHECK(!handover_give(&way, 0, &(struct dc_frame){.data = bytes, .len = LONGEST + 1}) && given == taken);
+}
+
+static void an_ethertype_beside_the_bytes_comes_in_their_place(void)
+{
+  static uint8_t bytes[DC_ETHER_LEN + 1] = {[DC_ETHER_LEN] = 9};
+  struct dc_frame f = {.data = bytes, .len = sizeof bytes, .ethertype = DC_ETHERTYPE_HELLO};
+  CHECK(handover_give(&way, 0, &f) && handover_take(&way, &f, 1) == 1);
+  CHECK(f.ethertype == 0 && dc_frame_ethertype(&f) == DC_ETHERTYPE_HELLO && f.data[DC_ETHER_LEN] == 9);
+  buf_unref(f.buf);
 }
 
 static void *give_many(void *arg)
@@ -115,6 +124,7 @@ int main(void)
   no_more_than_there_is_room_for();
   one_that_is_lent_keeps_its_slot();
   what_is_too_long_is_refused();
+  an_ethertype_beside_the_bytes_comes_in_their_place();
   handover_ring(&way);
   another_thread_s_come_whole_and_in_order();
   handover_close(&way);

@@ -1,5 +1,5 @@
-/* Two tunnels that lead to each other over the loopback interface: frames of a train lie close together, and the Ethernet header of
- * each is written over the end of the one before it. */
+/* Two tunnels that lead to each other over the loopback interface: frames of a train lie close together, and where the Ethernet
+ * header of each would be is the end of the one before it. */
 #include "datapath/tunnel.h"
 
 #include <poll.h>
@@ -74,7 +74,7 @@ static void pass(void *arg, struct dc_frame *frame, unsigned n)
   unsigned *frames = arg;
   for (unsigned i = 0; i < n; i++) {
     uint32_t head = DC_ETHER_LEN + DC_LABEL_LEN;
-    CHECK(frame[i].len == head + PAYLOAD && frame[i].data[12] == DC_ETHERTYPE_MPLS >> 8);
+    CHECK(frame[i].len == head + PAYLOAD && dc_frame_ethertype(&frame[i]) == DC_ETHERTYPE_MPLS);
     struct dc_tx tx = {.buf = frame[i].buf, .off = head, .len = PAYLOAD, .prefix_len = DC_ETHER_LEN};
     port.base.ops->push(&port.base, &tx, loop.now);
     ++*frames;

@@ -6,7 +6,7 @@ TIME ?= 60
 FUZZ_DIR := $(CORE_DIR)/fuzz
 FUZZ_OUT := $(BUILD)/fuzz
 FUZZ_CORE := wire node source receiver hello
-FUZZERS := $(FUZZ_CORE) memif conn answer bundle objects agent switch
+FUZZERS := $(FUZZ_CORE) memif tunnel conn answer bundle objects agent switch
 FUZZ_FLAGS := -D_GNU_SOURCE -I. -I$(CORE_DIR)
 FUZZ_CLANG := clang -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_ANSWER_SRC := $(addprefix $(AGENT_DIR)/,fuzz/fuzz_answer.c answer.c origin.c)
@@ -53,6 +53,10 @@ $(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_OUT)/plain/$(FUZZ_DIR)/fuzz_
 $(FUZZ_OUT)/memif: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_memif.c $(addprefix $(DATAPATH_DIR)/,memif_ring.c bufpool.c))
 	$(FUZZ_LINK) -o $@
 
+# Its clock is the script's, too.
+$(FUZZ_OUT)/tunnel: $(patsubst %.c,$(FUZZ_OUT)/clock/%.o,$(FUZZ_DIR)/fuzz_tunnel.c $(DATAPATH_SRC) $(CORE_SRC))
+	$(FUZZ_LINK) -ljansson -lssl -lcrypto -lpthread -o $@
+
 $(FUZZ_OUT)/conn: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_conn.c) $(FUZZ_DATAPATH)
 $(FUZZ_OUT)/answer: $(call FUZZ_PLAIN,$(FUZZ_ANSWER_SRC)) $(FUZZ_DATAPATH)
 $(FUZZ_OUT)/bundle: $(call FUZZ_PLAIN,$(FUZZ_BUNDLE_SRC)) $(FUZZ_DATAPATH)
@@ -84,9 +88,9 @@ $(FUZZ_OUT)/replay-memif: $(FUZZ_DIR)/fuzz_memif.c $(FUZZ_DIR)/replay.c $(DATAPA
 	@mkdir -p $(@D)
 	$(REPLAY_CC) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 
-$(FUZZ_OUT)/replay-conn: $(FUZZ_DIR)/fuzz_conn.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(FUZZ_OUT)/replay-tunnel $(FUZZ_OUT)/replay-conn: $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(REPLAY_CC) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
 
 $(FUZZ_OUT)/replay-answer: $(FUZZ_ANSWER_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)

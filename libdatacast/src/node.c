@@ -558,7 +558,7 @@ static enum dc_drop on_frame(struct work *w)
 
   if (f->len < DC_ETHER_LEN)
     return DC_DROP_TRUNCATED;
-  uint16_t ethertype = dc_get16(f->data + 12);
+  uint16_t ethertype = dc_frame_ethertype(f);
   if (ethertype == DC_ETHERTYPE_DATACAST) /* an appliance's switch took LOCAL off already */
     return w->node->cfg.lone_port ? on_waypoint(w, DC_ETHER_LEN) : on_endpoint(w, DC_ETHER_LEN);
   if (ethertype != DC_ETHERTYPE_MPLS)

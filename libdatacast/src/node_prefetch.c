@@ -19,7 +19,7 @@ static const uint8_t *header_of(const struct dc_node *node, const struct dc_fram
       return NULL;
     bool bottom;
     at = DC_ETHER_LEN;
-    if (dc_get16(f->data + 12) == DC_ETHERTYPE_MPLS && dc_label_read(f->data + at, &bottom) == DC_LABEL_LOCAL)
+    if (dc_frame_ethertype(f) == DC_ETHERTYPE_MPLS && dc_label_read(f->data + at, &bottom) == DC_LABEL_LOCAL)
       at += DC_LABEL_LEN;
     else if (!node->cfg.lone_port)
       return NULL;
@@ -32,7 +32,7 @@ static uint16_t next_port(const struct dc_frame *f)
 {
   bool bottom;
   uint32_t label =
-      f->port == DC_PORT_HOST || f->len < DC_ETHER_LEN + DC_LABEL_LEN || dc_get16(f->data + 12) != DC_ETHERTYPE_MPLS
+      f->port == DC_PORT_HOST || f->len < DC_ETHER_LEN + DC_LABEL_LEN || dc_frame_ethertype(f) != DC_ETHERTYPE_MPLS
           ? DC_LABEL_LOCAL
           : dc_label_read(f->data + DC_ETHER_LEN, &bottom);
   return label < DC_LABEL_ADJ ? DC_PORT_HOST : (uint16_t)(label - DC_LABEL_ADJ);

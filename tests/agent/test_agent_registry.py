@@ -6,7 +6,11 @@ import hashlib
 import json
 import os
 import socket
+import ssl
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -88,6 +92,52 @@ def test_a_name_and_password_go_where_the_entry_says(fetcher: Fetcher, registry:
     assert answer["code"] == "origin_denied", answer
     told = json.dumps(answer) + fetcher.everything_told()
     assert LOGIN[1] not in told and "wrong-one" not in told
+
+
+@contextmanager
+def moody(fetcher: Fetcher, tls: tuple[Path, Path], statuses: list[int]) -> Iterator[list[str]]:
+    """A server that answers so, one after another, the last for ever, and what it was given to let somebody in."""
+    given: list[str] = []
+    realm = f'Bearer realm="https://{fetcher.address}:5001/token",service="registry.test",scope="repository:x:pull"'
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status = statuses[min(len(given), len(statuses) - 1)]
+            given.append(self.headers.get("Authorization", ""))
+            body = b"x" if status == 206 else b""
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if status == 401:
+                self.send_header("WWW-Authenticate", realm)
+            if status == 206:
+                self.send_header("Content-Range", f"bytes 0-0/{SIZE}")
+                self.send_header("ETag", '"e"')
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    plain = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 5002)))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls)
+    with ThreadingHTTPServer(("", 0), Answers, bind_and_activate=False) as server:
+        server.socket.close()
+        server.socket = context.wrap_socket(plain, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield given
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("statuses", "known"), [([401, 503, 206], True), ([401, 503, 503, 206], False)])
+def test_a_request_that_only_told_where_tokens_are_is_no_try(
+    fetcher: Fetcher, tls: tuple[Path, Path], tokens: Tokens, statuses: list[int], known: bool
+) -> None:
+    """Who asks for a size tries twice."""
+    fetcher.allow(prefix=f"https://{fetcher.address}:5002/", ca=str(tls[0]))
+    with moody(fetcher, tls, statuses) as given:
+        answer = fetcher.stat(f"https://{fetcher.address}:5002/v2/x/blobs/y")
+    assert answer["ok"] == known, answer
+    assert len(given) == 3 and [text != "" for text in given] == [False, True, True] and len(tokens.asked) == 1
 
 
 def test_a_password_in_the_clear_is_refused(fetcher: Fetcher) -> None:

@@ -23,6 +23,7 @@ from agent_harness import (
     path_middle,
     random_file,
     run,
+    until,
 )
 
 pytestmark = pytest.mark.root
@@ -54,6 +55,16 @@ def test_an_expected_digest_that_is_none_is_refused(pair: Net, tmp_path: Path) -
     for odd in ("ab", 7, "zz" * 32, "ab" * 33):
         transfer = Transfer(pair, "a", random_file(tmp_path / "src", 9), {"b": path_direct()}, more={"sha256": odd})
         assert transfer.open()["b"]["code"] == "bad_request", odd
+
+
+def test_a_file_has_all_its_room_before_it_comes(pair: Net, tmp_path: Path) -> None:
+    """Or the disk is full when most of it is there. It is reserved in steps."""
+    with (tmp_path / "src").open("wb") as source:
+        source.truncate(52 << 20)
+    transfer = Transfer(pair, "a", tmp_path / "src", {"b": path_direct()}, piece=PIECE)
+    assert transfer.open()["b"]["ok"]
+    [name] = pair.agents["b"].leftovers()
+    until(lambda: (pair.agents["b"].folder / name).stat().st_blocks * 512 >= 52 << 20, "room for the file")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "datacast/bytes.h"
+#include "datacast/constants.h"
 #include "datacast/limits.h"
 
 typedef struct dc_buf dc_buf; /* the caller's; the core never looks inside */
@@ -14,13 +16,21 @@ struct dc_buf_ops {
   void (*unref)(dc_buf *buf); /* one owner less */
 };
 
-/* A frame that arrived. `data` is contiguous and starts at the Ethernet header. */
+/* A frame that arrived. `data` is contiguous and starts at the Ethernet header. Of that nothing but the EtherType is looked at, which
+ * may stand here instead: then the header's bytes are there, and whose they are and what they hold is nobody's concern. */
 struct dc_frame {
   dc_buf *buf;
   const uint8_t *data;
   uint32_t len;
   uint16_t port; /* where it came in, or DC_PORT_HOST from an endpoint of this host (then no Ethernet: at the header) */
+  uint16_t ethertype; /* 0: as it stands in `data` */
 };
+
+/* Of a frame of DC_ETHER_LEN bytes and more. */
+static inline uint16_t dc_frame_ethertype(const struct dc_frame *f)
+{
+  return f->ethertype != 0 ? f->ethertype : dc_get16(f->data + DC_ETHER_LEN - 2);
+}
 
 #define DC_PORT_HOST 0xffffu
 

@@ -59,7 +59,7 @@ void NodeModel::Receive(ns3::Ptr<ns3::NetDevice> device, ns3::Ptr<const ns3::Pac
 void NodeModel::Handle(Frame *f, uint16_t port)
 {
   static dc_tx out[DC_NODE_TX_MAX];
-  dc_frame in = {f->Buf(), f->byte, f->len, port};
+  dc_frame in = {f->Buf(), f->byte, f->len, port, 0};
   unsigned n = dc_node_handle(m_core, Now(), &in, out, DC_NODE_TX_MAX);
   for (unsigned i = 0; i < n; i++) {
     const dc_tx &t = out[i];

@@ -1,0 +1,127 @@
+/* A host that is the waypoint of what it sends itself: an interest goes through its node to its own source, and the answer back
+ * through the node to who asked. */
+#include "datapath/forward.h"
+
+#include <string.h>
+
+#include "datapath/tests/check.h"
+
+enum { TREE = 7, SEQ = 3, PAYLOAD = 10 /* as a last piece may be: shorter than a header */ };
+
+static struct loop loop;
+static struct forward f;
+static uint8_t in[256], out[2048];
+static uint32_t in_len, out_len;
+static unsigned asked, sent;
+static struct dc_segment back;
+
+static void given(struct dc_buf *b) { (void)b; }
+
+static unsigned arrive(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
+{
+  static struct dc_buf buf = {.give_back = given};
+  struct dc_frame one = {.buf = &buf, .data = in, .len = in_len};
+  (void)n, (void)budget;
+  if (in_len == 0)
+    return 0;
+  in_len = 0;
+  buf.refs = 1;
+  buf.data = in;
+  fn(arg, &one, 1);
+  return 1;
+}
+
+static int leave(struct netif *n, const struct dc_tx *tx, unsigned count)
+{
+  (void)n;
+  CHECK(count == 1 && tx->buf != NULL);
+  memcpy(out, tx->prefix, tx->prefix_len);
+  memcpy(out + tx->prefix_len, tx->buf->data + tx->off, tx->len);
+  out_len = tx->prefix_len + tx->len;
+  sent++;
+  return 1;
+}
+
+static void closed(struct netif *n) { (void)n; }
+
+static void interest(struct endpoint *e, dc_time now, const struct dc_header *h, const struct dc_segment *ret)
+{
+  (void)now;
+  CHECK(h->tree == TREE && h->seq == SEQ);
+  back = *ret;
+  asked++;
+  forward_mark(e);
+}
+
+static bool answer(struct endpoint *e, dc_time now)
+{
+  const struct dc_header h = {.type = DC_TYPE_DATA, .tree = TREE, .seq = SEQ, .length = PAYLOAD};
+  struct dc_buf *b = bufpool_get(&f.pool, DC_PREFIX_MAX + PAYLOAD);
+  (void)e;
+  CHECK(b != NULL);
+  for (unsigned i = 0; i < PAYLOAD; i++)
+    b->data[DC_PREFIX_MAX + i] = (uint8_t)i;
+  CHECK(forward_data(&f, now, &back, &h, b, DC_PREFIX_MAX));
+  return false;
+}
+
+static const struct endpoint_ops source = {.interest = interest, .poll = answer};
+
+/* From the neighbour at port 0, with two stops: this host's node, which keeps what passes, and its endpoint. */
+static void ask(void)
+{
+  static const uint8_t none[6];
+  const struct dc_stop node = {.store = true, .ret = {.n = 1, .port = {0}}, .fwd = {.n = 0}},
+                       end = {.ret = {.local = true}};
+  uint8_t *route = in + DC_ETHER_LEN + DC_LABEL_LEN + DC_HEADER_LEN;
+  size_t n = dc_stop_write(route, 64, &node);
+  n += dc_stop_write(route + n, 64, &end);
+  const struct dc_header h = {.type = DC_TYPE_INTEREST, .tree = TREE, .seq = SEQ, .stops = 2, .length = (uint16_t)n};
+  dc_ether_write(in, none, none, DC_ETHERTYPE_MPLS);
+  dc_label_write(in + DC_ETHER_LEN, DC_LABEL_LOCAL, true);
+  dc_header_write(in + DC_ETHER_LEN + DC_LABEL_LEN, &h);
+  in_len = (uint32_t)(DC_ETHER_LEN + DC_LABEL_LEN + DC_HEADER_LEN + n);
+}
+
+static void check_answer(void)
+{
+  struct dc_header h;
+  CHECK(dc_header_parse(out + DC_ETHER_LEN, out_len - DC_ETHER_LEN, &h) == DC_DROP_NONE);
+  CHECK(h.type == DC_TYPE_DATA && h.tree == TREE && h.seq == SEQ && h.length == PAYLOAD);
+  CHECK(out_len == DC_ETHER_LEN + DC_HEADER_LEN + PAYLOAD);
+  for (unsigned i = 0; i < PAYLOAD; i++)
+    CHECK(out[DC_ETHER_LEN + DC_HEADER_LEN + i] == (uint8_t)i);
+}
+
+static void an_answer_goes_through_the_own_node_which_keeps_it(void)
+{
+  ask();
+  forward_round(&f, loop.now);
+  CHECK(asked == 1 && sent == 1);
+  check_answer();
+  out_len = 0;
+  ask();
+  forward_round(&f, loop.now);
+  CHECK(asked == 1 && sent == 2);
+  check_answer();
+}
+
+int main(void)
+{
+  static const struct netif_ops ops = {.rx = arrive, .send = leave, .close = closed};
+  static struct netif way = {.ops = &ops, .fd = -1, .mtu = 1500, .up = true, .name = "way"};
+  static const uint8_t neighbour[1][6];
+  const struct forward_cfg cfg = {
+      .name = "me", .of = 1, .cache_bytes = 1 << 16, .cache_memory = 1 << 20, .cache_trees = 4, .no_hello = true};
+  struct netif *ways[] = {&way};
+  struct endpoint end;
+  struct fault why;
+  CHECK(loop_open(&loop) == 0);
+  CHECK(forward_open(&f, &loop, &cfg, ways, neighbour, 1, &why) && forward_add(&f, &end, TREE, &source));
+  an_answer_goes_through_the_own_node_which_keeps_it();
+  forward_remove(&end);
+  forward_close(&f);
+  loop_close(&loop);
+  puts("a host's own source: ok");
+  return 0;
+}
