@@ -16,7 +16,7 @@ struct early_interest {
 
 struct early {
   uint32_t head, n;
-  bool due; /* numbers were assigned since */
+  bool due;                          /* numbers were assigned since */
   uint32_t seq[DC_SOURCE_EARLY_MAX]; /* of each row; apart, as whatever comes is looked for among all */
   struct early_interest row[DC_SOURCE_EARLY_MAX];
 };
