@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from simulated import run as run_simulated
 from small import star, until
 
 from datacast.master import pace
@@ -82,12 +83,12 @@ def test_what_came_before_the_source_was_opened_is_said_when_it_is() -> None:
     asyncio.run(run())
 
 
-def test_a_group_has_its_share_of_the_links_before_it_has_asked_its_members_to_open(
+def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sources_hear_of_them_before_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Told later, groups that begin together send what each could send alone for so long."""
 
-    async def scenario() -> tuple[str, list[float], str]:
+    async def scenario() -> list[tuple[str, list[str], str]]:
         gate, opens = asyncio.Event(), Crew.open
 
         async def late(crew: Crew) -> None:
@@ -97,12 +98,28 @@ def test_a_group_has_its_share_of_the_links_before_it_has_asked_its_members_to_o
         monkeypatch.setattr(Crew, "open", late)
         monkeypatch.setattr(pace, "reports_s", lambda groups: 600.0)  # but what others wait for goes at once
         async with lab(star(2), rates=[200.0]) as it:
-            group = (await it.start("h0", ["h1"], 100_000))["id"]
-            groups = it.manager.groups
-            await until(lambda: groups.divider.share_of(group), "it has a share")
-            state, share = groups.get(group).state, list(groups.divider.share_of(group).values())
+            names = [(await it.start("h0", ["h1"], 100_000))["id"] for _ in range(2)]
+            await until(lambda: all(it.masters.groups[name]._bounds._rates for name in names), "masters hear of shares")
+            states = [it.manager.groups.get(name).state for name in names]
             gate.set()
-            return state, share, (await it.end({"id": group}))["state"]
+            ends = [(await it.end({"id": name}))["state"] for name in names]
+            heard = [[op for op, host, told in it.world.requests if (host, told["group"]) == ("h0", n)] for n in names]
+            return list(zip(states, heard, ends, strict=True))
 
-    state, share, end = eventloop.run(scenario())
-    assert (state, end) == ("starting", "done") and all(bps > 0 for bps in share)
+    for state, heard, end in eventloop.run(scenario()):
+        assert (state, end) == ("starting", "done")
+        assert "rates" in heard[: heard.index("assign")]
+
+
+def test_a_group_counts_one_that_is_planned_at_the_same_moment_and_begins_at_its_part_of_the_link() -> None:
+    """Long before the fabric manager could tell of that one's trees."""
+
+    async def scenario() -> list[int]:
+        async with lab(star(3), rates=[200.0]) as it:
+            begun = await asyncio.gather(*(it.start("h0", to, 1_000_000) for to in (["h1"], ["h1", "h2"])))
+            for group in begun:
+                await it.running(group)
+            plans = [it.masters.groups[group["id"]].transfer.plan for group in begun]
+            return sorted(plan.trees[0].transport.rate_init_bps for plan in plans if plan)
+
+    assert run_simulated(scenario()) == [50_000_000, 100_000_000]
