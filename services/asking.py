@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from urllib.parse import quote, urlencode
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 KEPT_S = 5.0
@@ -22,6 +24,14 @@ NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Of these: nothing was asked. After any other it may have been carried out."""
 
 Params = Mapping[str, str | int | float | list[str]]
+
+
+class _Connection(ResponseHandler):
+    """Ends at once. As a TLS connection usually ends, whoever gives up an answer reads on, and throws away, until the
+    other side has sent all that it had begun to send: after a cut of a link each such answer comes once for nothing."""
+
+    def close(self) -> None:
+        self.abort()
 
 
 def session(
@@ -40,6 +50,8 @@ def session(
         connector = aiohttp.TCPConnector(
             ssl=True if context is None else context, limit=connections, keepalive_timeout=kept_s
         )
+    # aiohttp has no public way to choose it.
+    connector._factory = partial(_Connection, loop=connector._loop)  # type: ignore[assignment]
     made = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

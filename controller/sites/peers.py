@@ -13,9 +13,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import aiohttp
 from pydantic import ValidationError
 
+from datacast.services.asking import FAILED, Params, ask, cause_of, patience, session
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity, TlsError, explain, https_context
@@ -53,8 +54,8 @@ class Peer:
     problem: str = ""
     other: bool = False
     """By its certificate it is another one than was thought."""
-    http: httpx.AsyncClient | None = None
-    data: httpx.AsyncClient | None = None
+    http: aiohttp.ClientSession | None = None
+    data: aiohttp.ClientSession | None = None
     """Connections for bytes."""
     opening: asyncio.Task[None] | None = None
     rests: float = 0.0
@@ -101,7 +102,7 @@ class Peers:
         for name in [name for name in self.all if name not in known or self._changed(name)]:
             peer = self.all.pop(name)
             for one in filter(None, (peer.http, peer.data)):
-                asyncio.get_running_loop().create_task(one.aclose())
+                asyncio.get_running_loop().create_task(one.close())
         for name, site in known.items():
             if name not in self.all:
                 self.all[name] = Peer(name, site.url, site.ca)
@@ -120,33 +121,28 @@ class Peers:
         return self.all[name]
 
     # ---- asking ----
-    def _http(self, peer: Peer) -> httpx.AsyncClient:
+    def _http(self, peer: Peer) -> aiohttp.ClientSession:
         """For questions."""
         if peer.http is None:
             peer.http = self._connections(peer)
         return peer.http
 
-    def _data(self, peer: Peer) -> httpx.AsyncClient:
+    def _data(self, peer: Peer) -> aiohttp.ClientSession:
         if peer.data is None:
             peer.data = self._connections(peer)
         return peer.data
 
-    def _connections(self, peer: Peer) -> httpx.AsyncClient:
+    def _connections(self, peer: Peer) -> aiohttp.ClientSession:
         if peer.url is None:
             raise SiteError(f"site {peer.name} has no URL here: it comes to us", peer.name, "no_url")
         try:
             verify = self._identity.client_for("controller", peer.ca)
         except TlsError as error:
             raise SiteError(error.message, error.what, "certificate") from error
-        return httpx.AsyncClient(
-            base_url=peer.url,
-            verify=verify,
-            trust_env=False,
-            timeout=httpx.Timeout(HEAD_S, connect=CONNECT_S, pool=None),
-            limits=httpx.Limits(max_connections=CONNECTIONS, keepalive_expiry=60.0),
-        )
+        return session(verify, connections=CONNECTIONS, kept_s=60.0)
 
     def _failed(self, peer: Peer, error: BaseException) -> SiteError:
+        error = cause_of(error)
         cause: BaseException | None = error
         while cause is not None and (not isinstance(cause, ssl.SSLError) or isinstance(cause, NO_FAULT)):
             cause = cause.__cause__ or cause.__context__
@@ -158,32 +154,34 @@ class Peers:
         return SiteError(text, peer.name, "certificate" if cause is not None else "site_away")
 
     async def ask(
-        self, name: str, method: str, path: str, body: Any = None, *, wait: float = 0.0, params: Any = None
+        self, name: str, method: str, path: str, body: Any = None, *, wait: float = 0.0, params: Params | None = None
     ) -> Any:
         """JSON, bounded. Raises SiteError; Problem when the other site refuses."""
         peer = self.get(name)
         http = self._http(peer)
-        patience = httpx.Timeout(HEAD_S + wait, connect=CONNECT_S, pool=None)
         content = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json"} if content is not None else {}
         data = bytearray()
         try:
-            async with http.stream(
-                method, path, content=content, headers=headers, params=params, timeout=patience
-            ) as answer:
-                async for chunk in answer.aiter_bytes():
+            answer = await ask(
+                http, method, f"{peer.url}{path}", patience(CONNECT_S, HEAD_S + wait), content, params, headers
+            )
+            try:
+                async for chunk in answer.content.iter_any():
                     data += chunk
                     if len(data) > JSON_MAX:
                         raise SiteError(f"site {name} answers {method} {path} with too much", name, "bad_answer")
-        except (httpx.HTTPError, OSError) as error:
+            finally:
+                answer.close()
+        except FAILED as error:
             raise self._failed(peer, error) from error
         peer.hear()
         try:
             told = json.loads(bytes(data)) if data else None
         except ValueError as error:
             raise SiteError(f"site {name} answers {method} {path} with no JSON", name, "bad_answer") from error
-        if answer.status_code >= 400:
-            raise Problem.from_json(answer.status_code, told, f"site {name}")
+        if answer.status >= 400:
+            raise Problem.from_json(answer.status, told, f"site {name}")
         return told
 
     async def orders(self, name: str) -> Orders:
@@ -202,9 +200,10 @@ class Peers:
     async def _open(self, peer: Peer) -> None:
         """Whatever it answers, and whether it does: the question itself is what fails where something is wrong."""
 
-        async def one(data: httpx.AsyncClient) -> None:
-            with contextlib.suppress(httpx.HTTPError, OSError, RuntimeError):  # the last: it was closed
-                await data.get("/site/here")
+        async def one(data: aiohttp.ClientSession) -> None:
+            with contextlib.suppress(*FAILED, RuntimeError):  # the last: it was closed
+                answer = await ask(data, "GET", f"{peer.url}/site/here", patience(CONNECT_S, HEAD_S))
+                await answer.read()
 
         with contextlib.suppress(SiteError):
             await asyncio.gather(*(one(self._data(peer)) for _ in range(OPEN)))
@@ -235,31 +234,30 @@ class Peers:
         if peer.rests > time.monotonic():
             raise SiteError(f"site {name} has asked to be left alone for a while", name, "not_yet")
         headers = {"range": f"bytes={first}-{last}", "if-match": etag}
-        limits = httpx.Timeout(None, connect=CONNECT_S)
-        path, patience, got = f"/site/objects/{group}", peer.patience, 0
+        url, trust, got = f"{peer.url}/site/objects/{group}", peer.patience, 0
         try:
             async with contextlib.AsyncExitStack() as stack:
-                asking = self._data(peer).stream("GET", path, headers=headers, timeout=limits)
-                answer = await patience.of(stack.enter_async_context(asking))
+                asking = ask(self._data(peer), "GET", url, patience(CONNECT_S, None), headers=headers)
+                answer = await trust.of(asking)
+                stack.callback(answer.close)
                 peer.hear()
                 expected = f"bytes {first}-{last}/"
-                if answer.status_code != 206:
-                    if answer.status_code in (429, 503):
+                if answer.status != 206:
+                    if answer.status in (429, 503):
                         peer.rests = time.monotonic() + _rest_s(answer.headers.get("retry-after", ""))
-                    raise _refusal(name, answer.status_code)
+                    raise _refusal(name, answer.status)
                 if (
                     not answer.headers.get("content-range", "").startswith(expected)
                     or answer.headers.get("etag") != etag
                 ):
                     raise SiteError(f"site {name} sends other bytes than those asked for", name, "bad_answer")
-                chunks = answer.aiter_raw(1 << 16)
-                while (chunk := await patience.of(anext(chunks, None))) is not None:
-                    got += len(chunk)
+                while part := await trust.of(answer.content.readany()):
+                    got += len(part)
                     if got > last - first + 1:
                         raise SiteError(f"site {name} sends more bytes than those asked for", name, "bad_answer")
                     peer.hear()
-                    yield chunk
-        except (httpx.HTTPError, OSError, TimeoutError) as error:
+                    yield part
+        except FAILED as error:
             raise self._failed(peer, error) from error
         if got < last - first + 1:
             raise SiteError(f"the answer of site {name} breaks off", name, "site_away")
@@ -269,7 +267,7 @@ class Peers:
             if peer.opening is not None:
                 peer.opening.cancel()
             for one in filter(None, (peer.http, peer.data)):
-                await one.aclose()
+                await one.close()
 
 
 def _rest_s(told: str) -> float:

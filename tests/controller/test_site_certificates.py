@@ -15,10 +15,18 @@ import yaml
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 
+from datacast.controller.sites import peers as asking
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.peers import Peers
 from datacast.services.sites_file import SiteError
 from datacast.services.tls import Identity
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a handshake takes longer than controllers wait for one: that is another fault."""
+    monkeypatch.setattr(asking, "CONNECT_S", 60.0)
+    monkeypatch.setattr(asking, "HEAD_S", 60.0)
 
 
 class Answering:

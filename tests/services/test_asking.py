@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from authority import Authority
 
 from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
 from datacast.services.eventloop import run
@@ -145,3 +148,37 @@ def test_lines_of_a_stream_come_whole_and_of_any_length() -> None:
             return [line async for line in lines(await client.ask("GET", "/"))]
 
     assert run(scenario()) == ["a", "b" * 300_000 + "c", "dü", "last"]
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_whoever_gives_up_an_answer_takes_no_more_of_it(tmp_path: Path, head: bool) -> None:
+    """TLS's own end of a connection reads, and throws away, until the other side has sent what it had begun to."""
+    authority, answer = Authority(tmp_path), sized(bytes(16 << 20))
+
+    async def scenario():
+        left = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            if not head:
+                asking.cancel()
+            try:
+                await writer.wait_closed()
+                left.set_result(None)
+            except OSError as error:
+                left.set_result(error)
+
+        trust, own = authority.context("agent/a"), authority.context("controller/a", server=True)
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=own)
+        client = HttpClient(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", 60.0, trust)
+        asking = asyncio.create_task(client.ask("GET", "/"))
+        with contextlib.suppress(asyncio.CancelledError):
+            (await asking).close()
+        try:
+            return await asyncio.wait_for(left, 60.0)
+        finally:
+            await client.close()
+            server.close()
+
+    assert isinstance(run(scenario()), OSError), "the server has sent all of it"

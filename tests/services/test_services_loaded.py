@@ -19,9 +19,7 @@ def loaded(module: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["master", "fabric_manager", "controller", "mirror"])
 def test_a_service_loads_no_second_client_and_nothing_of_a_command(service: str) -> None:
-    """But for the controller, which asks other sites by httpx (controller/sites/peers.py)."""
-    clients = {"requests"} if service == "controller" else {"httpx", "requests"}
-    assert not loaded(f"datacast.{service}.main") & {*clients, "rich", "pygments"}
+    assert not loaded(f"datacast.{service}.main") & {"httpx", "requests", "rich", "pygments"}
 
 
 def test_who_asks_a_controller_from_a_command_loads_no_client_but_python_s() -> None:
