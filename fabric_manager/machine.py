@@ -14,6 +14,7 @@ restart may forget.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -245,7 +246,7 @@ def _merged(record: Record, report: MasterReport) -> Progress:
     """Only of receivers that there should be, or were: nobody else can join by a report."""
     before, told = record.progress, report.progress
     named = {*record.receivers, *before.receivers}
-    receivers = {name: figures for name, figures in told.receivers.items() if name in named}
+    receivers = {sys.intern(name): figures for name, figures in told.receivers.items() if name in named}
     trees = {} if report.whole else dict(before.trees)
     for tree, figures in told.trees.items():
         if figures.arcs is None and tree in before.trees:

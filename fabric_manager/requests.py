@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -121,7 +122,7 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
                 "leave it out: it has the file",
             )
     _check_agents(fabric, spec, names)
-    return names
+    return [sys.intern(name) for name in names]  # a host has one name, in however many groups it is
 
 
 FETCHERS, FETCHERS_MOST = 8, 32

@@ -70,8 +70,9 @@ class Group:
         """`gate`: held while trees are computed."""
         t = self.transfer = Transfer(order, view, client, changed)
         self._stop_reason: str | None = None
-        self._inbox: asyncio.Queue[orders.Join | orders.Leave | orders.Members] = asyncio.Queue()
-        """Receivers that come and go; read when the group runs."""
+        self._inbox: list[orders.Join | orders.Leave | orders.Members] = []
+        """Receivers that come and go, and that was not carried out yet: one after another, while the group is open."""
+        self._open = False
         self._look_s = pace.POLL_S
         """Between two looks at the members."""
         self._tasks = Tasks(t.id, lambda error: self.cancel(f"internal error: {error}"))
@@ -166,7 +167,9 @@ class Group:
             case orders.Offers(pieces=pieces) if self._fetching:
                 self._fetching.offered(pieces)
             case orders.Join() | orders.Leave() | orders.Members():
-                self._inbox.put_nowait(message)
+                self._inbox.append(message)
+                if self._open and len(self._inbox) == 1:
+                    self._tasks.spawn(self._empty_inbox())
 
     async def _take_bounds(self, rates: dict[str, int | None]) -> None:
         await self.transfer.view.steps.next()  # all groups may hear of their shares at once
@@ -177,7 +180,9 @@ class Group:
         try:
             await self._until_stopped(self._prepare())
             if t.state == "running":
-                self._tasks.spawn(self._read_inbox())
+                self._open = True
+                if self._inbox:
+                    self._tasks.spawn(self._empty_inbox())
                 t.tell_now()
                 await self._transfer()
                 while not self._served():  # one joined in the last look
@@ -197,6 +202,7 @@ class Group:
                 member.state, member.error = ("cancelled" if t.state == "cancelled" else "failed"), t.error
         # An earlier master may have died before it could tell when data began.
         t.first_ns = t.first_ns or min((m.t_first_ns for m in self.crew.receivers if m.t_first_ns), default=None)
+        self._open = False
         self._telling.end()
         self._reactions.unwatch()
         await self._tasks.end()
@@ -333,11 +339,10 @@ class Group:
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
 
     # ---- receivers come and go ----
-    async def _read_inbox(self) -> None:
+    async def _empty_inbox(self) -> None:
         dest_paths = self.transfer.dest_paths
-        while True:
-            message = await self._inbox.get()
-            match message:
+        while self._inbox:
+            match message := self._inbox[0]:
                 case orders.Join(host=host, dest_path=path):
                     if path is not None:
                         dest_paths[host] = path
@@ -347,6 +352,7 @@ class Group:
                 case orders.Members():  # what was missed
                     dest_paths |= message.dest_paths
                     await self._attendance.should_be(message.receivers)
+            del self._inbox[0]
 
     # ---- the transfer ----
     def _served(self) -> bool:

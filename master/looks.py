@@ -46,6 +46,29 @@ class Row(Mapping[str, float]):
         return len(self._at)
 
 
+class Tally:
+    """A number for each name that changes from look to look: 0 until it is set. `like`: another one, whose places for
+    names this one has as well."""
+
+    __slots__ = "_at", "_values"
+
+    def __init__(self, like: Tally | None = None) -> None:
+        self._at: dict[str, int] = like._at if like else {}
+        self._values = array("d")
+
+    def __getitem__(self, name: str) -> float:
+        at = self._at.get(name, len(self._values))
+        return self._values[at] if at < len(self._values) else 0.0
+
+    def __setitem__(self, name: str, value: float) -> None:
+        at = self._at.setdefault(name, len(self._at))
+        self._values.extend([0.0] * (at + 1 - len(self._values)))
+        self._values[at] = value
+
+    def all(self) -> dict[str, float]:
+        return dict(zip(self._at, self._values, strict=False))
+
+
 class Look:
     """Bytes that each held, that the plan had meant for it by then, and that came to it over each tree."""
 

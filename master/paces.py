@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .looks import Look, Trees
+from .looks import Look, Tally, Trees
 
 PLAN_EVERY_S = 1.0
 DAMP_S, DAMP_BY, DAMP_MAX = 30.0, 1.5, 10
@@ -140,9 +140,9 @@ class Paces:
         self._pace: dict[str, Pace] = {}
         self._begun: Look | None = None
         """When the present plan began."""
-        self._due: dict[str, float] = {}
+        self._due = Tally()
         self._looks: deque[Look] = deque(maxlen=LOOKS)
-        self._best: dict[str, float] = {}
+        self._best = Tally(self._due)
         """Bit/s that each was ever seen to take."""
         self._moved: dict[str, Look] = {}
         """When each last got anything, and what all held then."""
@@ -209,12 +209,13 @@ class Paces:
         last = self._looks[-1] if self._looks else None
         for one in seen:
             if last is not None and one.name in last.held:
-                self._due[one.name] = self._due.get(one.name, 0.0) + one.planned * (now - last.at) / 8
-        look = Look(now, {one.name: one.held for one in seen}, self._due, [one.arrived for one in seen], trees, last)
+                self._due[one.name] += one.planned * (now - last.at) / 8
+        held, due = {one.name: one.held for one in seen}, self._due.all()
+        look = Look(now, held, due, [one.arrived for one in seen], trees, last)
         self._looks.append(look)
         for one in seen:
             if now - self._looks[0].at >= RATE_S:
-                self._best[one.name] = max(self._best.get(one.name, 0.0), self._rate(one, self._looks[0], now))
+                self._best[one.name] = max(self._best[one.name], self._rate(one, self._looks[0], now))
             before = self._moved.get(one.name)
             if before is None or before.held.get(one.name) != one.held:
                 self._moved[one.name] = look
@@ -235,7 +236,7 @@ class Paces:
     def _still(self, one: Seen, seen: list[Seen], now: float) -> bool:
         """Nothing came for too long though something was due, and to others it did."""
         since = self._moved[one.name]
-        if now - since.at <= self.aside_s or self._due.get(one.name, 0.0) - since.due.get(one.name, 0.0) < self.near:
+        if now - since.at <= self.aside_s or self._due[one.name] - since.due.get(one.name, 0.0) < self.near:
             return False
         return any(other.held - since.held.get(other.name, other.held) >= self.near for other in seen)
 
@@ -365,7 +366,7 @@ class Paces:
             pace = self._pace.setdefault(name, Pace())
             if pace.probing:
                 pace.wait_s = min(2 * pace.wait_s, PROBE_MAX_S)
-                self._best[name] = min(self._best.get(name, 0.0), pace.cap or math.inf)
+                self._best[name] = min(self._best[name], pace.cap or math.inf)
             pace.cap, pace.since, pace.probing = cap, now, False
             pace.parts = self._parts(name, since or self._looks[0])
         return bool(caps)
@@ -470,11 +471,11 @@ class Paces:
         return (
             sum(self._rate(one, since, now) for one in there),
             sum(trial.before[one.name] for one in there),
-            sum(max(0.0, min(one.planned, self._best.get(one.name, 0.0)) - trial.before[one.name]) for one in there),
+            sum(max(0.0, min(one.planned, self._best[one.name]) - trial.before[one.name]) for one in there),
         )
 
     def _owed(self, one: Seen, since: Look) -> float:
-        return self._due.get(one.name, 0.0) - since.due.get(one.name, 0.0)
+        return self._due[one.name] - since.due.get(one.name, 0.0)
 
     def _rate(self, one: Seen, since: Look, now: float) -> float:
         held = since.held.get(one.name)
@@ -519,7 +520,7 @@ class Paces:
     def _give(self, name: str, by: float, bound: float, now: float) -> None:
         pace = self._pace[name]
         assert pace.cap is not None
-        more = int(max(pace.cap * by, math.sqrt(pace.cap * self._best.get(name, 0.0))))
+        more = int(max(pace.cap * by, math.sqrt(pace.cap * self._best[name])))
         pace.cap, pace.since, pace.probing = (more if more < bound else None), now, True
 
     def _crawl(self, seen: list[Seen], now: float) -> bool:

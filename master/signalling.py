@@ -193,6 +193,7 @@ class Connection:
                 for message in decoder.feed(chunk):
                     self._take(message)
                     del message  # or an idle connection would keep the status of a whole group
+                del chunk  # and the bytes of it
             decoder.end()
             self.error = "closed by the agent"
         except (OSError, DatacastError) as error:

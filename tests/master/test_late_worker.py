@@ -170,3 +170,21 @@ def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: 
 
     monkeypatch.setattr(worker.Worker, "_on_order", order)
     assert asyncio.run(scenario()) < 50
+
+
+def test_an_idle_connection_keeps_nothing_of_what_it_has_read() -> None:
+    """A worker has hundreds of connections, and a status is some tens of kilobytes."""
+
+    async def scenario() -> list[str]:
+        agent = Agent(answers=True)
+        connection = Connection(agent.address, lambda event: None, name="h")
+        await connection.connect(60.0)
+        await connection.ask(STATUS, "g", Branch("h", ""), timeout=60.0)
+        reading = connection._reading
+        assert reading is not None and connection.alive
+        frame = reading.get_coro().cr_frame  # type: ignore[union-attr]
+        kept = [name for name, value in frame.f_locals.items() if isinstance(value, bytes)]
+        await connection.close()
+        return kept
+
+    assert asyncio.run(scenario()) == []

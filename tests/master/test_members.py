@@ -11,7 +11,7 @@ import pytest
 
 from datacast.master.answers import Reader, StatusAnswer
 from datacast.master.figures import Figures
-from datacast.master.looks import UNKNOWN, Look, Row
+from datacast.master.looks import UNKNOWN, Look, Row, Tally
 from datacast.master.members import Counts, Member
 
 READER = Reader(StatusAnswer)
@@ -75,6 +75,17 @@ def test_looks_share_names_and_know_who_something_came_from() -> None:
     third = Look(3.0, {"b": 5}, {"a": 2.0}, [[1]], ([("z", "b")],), second)
     assert dict(third.held) == {"b": 5} and third.arrived("b") == {"z": 1}
     assert Row({"a": 1.0}).get("b", 7.0) == 7.0 and Row({"a": 1.0}).get("a", 7.0) == 1.0
+
+
+def test_tallies_of_a_group_share_places_and_a_name_that_is_not_there_any_more_keeps_its_number() -> None:
+    due = Tally()
+    best = Tally(due)
+    best["b"] = 4.0
+    assert (due["b"], due["?"], best["b"]) == (0.0, 0.0, 4.0)
+    due["a"] += 1.5
+    due["a"] += 1.5
+    assert due.all() == {"b": 0.0, "a": 3.0} and best.all() == {"b": 4.0} and best["a"] == 0.0
+    assert due._at is best._at
 
 
 def test_who_had_it_before_the_group_was_resumed_has_no_time_of_its_own() -> None:
