@@ -220,7 +220,7 @@ static void send_packet(struct source_tree *t, dc_time now, const struct packet 
     t->began = tell(t, source_hears_first, loop_realtime_ns());
   forward_data(t->endpoint.forward, now, tx->ret, &h, p->buf, p->off);
   if (tx->seq >= t->sent)
-    t->sent = tx->seq + 1;
+    __atomic_store_n(&t->sent, tx->seq + 1, __ATOMIC_RELAXED); /* source_sent */
 }
 
 /* False when the file could not be read. */

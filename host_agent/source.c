@@ -378,6 +378,14 @@ static void count(struct shard *shard, void *arg)
   }
 }
 
+uint64_t source_sent(const struct group *g)
+{
+  uint64_t sent = 0;
+  for (unsigned i = 0; i < g->source->trees; i++)
+    sent += __atomic_load_n(&g->source->tree[i]->sent, __ATOMIC_RELAXED); /* the shard's, which goes on */
+  return sent;
+}
+
 json_t *source_status(struct group *g)
 {
   struct source *s = g->source;

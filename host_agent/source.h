@@ -20,6 +20,8 @@ void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((non
 /* Trees send no faster than this from now on: {"<tree id>": bit/s}, null for no bound. Others stay as they are. */
 bool source_rates(struct group *g, const json_t *rates, struct fault *why) __attribute__((nonnull(1, 3)));
 json_t *source_status(struct group *g) __attribute__((nonnull));
+/* Pieces that all its trees have sent: grows while they go on. */
+uint64_t source_sent(const struct group *g) __attribute__((nonnull));
 void source_stop(struct group *g) __attribute__((nonnull)); /* no more answers */
 void source_close(struct group *g) __attribute__((nonnull));
 

@@ -13,12 +13,16 @@
 #include "sendable.h"
 #include "sending.h"
 #include "shard.h"
+#include "source.h"
 #include "target.h"
 #include "wants.h"
 
 /* How often the path is looked at: is it still this file? */
 #define CHECK_EVERY (250 * DC_MS)
 enum { LOOK_MIN = 64, LOOK_MAX = 8192 };
+/* Nobody asks the trees: so many looks, one after another, at which none had sent more and no block was hashed. One alone may be
+ * a moment in which the machine had something else to do. */
+enum { QUIET_LOOKS = 2 };
 /* Digests gather for so long before they are told; the last ones are told at once. */
 #define TELL_AFTER (50 * DC_MS)
 
@@ -37,7 +41,8 @@ struct source_file {
   uint32_t blocks, hashed, told, wanted; /* wanted: one past the highest block assigned */
   uint32_t skipped;                      /* blocks that need none */
   uint32_t under_way;                    /* blocks that are being hashed and not kept */
-  uint32_t checked;                      /* `hashed` when it was looked at last */
+  uint64_t moved;                        /* blocks hashed and pieces sent when it was looked at last */
+  unsigned quiet;                        /* looks since then that found the same */
   uint32_t first;                        /* no block before it is NOT_HASHED */
   uint8_t *state;                        /* enum hashing, of each block */
   uint32_t *order;                       /* the blocks that have their digest, `hashed` of them */
@@ -115,9 +120,11 @@ static void check(struct timer *t, dc_time now)
   }
   if (s->file->folder != NULL && !s->looking)
     look(s);
-  if (s->checked == s->hashed) /* nobody asks the trees: whoever has the pieces already waits for their digests */
+  uint64_t now_moved = s->hashed + source_sent(g);
+  s->quiet = now_moved == s->moved ? s->quiet + 1 : 0;
+  s->moved = now_moved;
+  if (s->quiet >= QUIET_LOOKS) /* whoever has the pieces already waits for their digests */
     leave_nothing(s);
-  s->checked = s->hashed;
   loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
 }
 

@@ -51,7 +51,13 @@ def random_mesh(rng: random.Random) -> tuple[nx.Graph, str, list[str]]:
 
 
 def sound(net: planners.Net, plan: planners.Plan) -> None:
-    for arc, rate in plan.load().items():
+    """By what its hops put on each cable, counted here: a plan's own account of it must be the same."""
+    load: Counter[tuple[str, str]] = Counter()
+    for tree in plan.trees:
+        for hop in tree.hops:
+            load.update(dict.fromkeys(net.path(*hop), tree.rate_bps))
+    assert plan.load() == pytest.approx(load)
+    for arc, rate in load.items():
         assert rate <= net.capacity[arc] * (1 + 1e-9), arc
     for tree in plan.trees:
         seen = {plan.source}
@@ -104,6 +110,14 @@ def test_a_further_receiver_lowers_nobody_on_a_tree():
         few = planners.plan(net, source, receivers[:9], "stable").got
         more = planners.plan(net, source, receivers, "stable").got
         assert all(more[name] >= few[name] * (1 - 1e-9) for name in few)
+
+
+def test_each_of_fpfr_s_trees_holds_everybody() -> None:
+    """One receiver's cable is full first; another's has room left, and gets no tree of its own."""
+    net = planners.cables(network([("a", "s", 90), ("b", "s", 60), ("c", "s", 30)], {"s"}))
+    plan = planners.plan(net, "a", ["b", "c"], "fpfr")
+    assert [(tree.rate_bps, tree.receivers) for tree in plan.trees] == [(30, ("b", "c"))]
+    assert planners.plan(net, "a", ["b", "c"], "stable").got == {"b": 60, "c": 30}
 
 
 @pytest.mark.parametrize("view", [planners.cables, planners.hosts])
