@@ -229,3 +229,11 @@ def test_a_cable_is_not_overfilled_by_a_single_bit(over: int) -> None:
     arcs = frozenset({("a", "b")})
     rates = [rate for rate, _ in _in_whole_bits(((60.0, arcs), (40.0 + over, arcs)), graph)]
     assert rates == [60 - over, 40 + over]
+
+
+def test_a_plan_says_whose_trees_it_has() -> None:
+    """Here neither the grown ones nor those of other planners come up to what the programme finds."""
+    g, source, receivers = trials.network(random.Random(233), forwards=False)
+    for _, _, data in g.edges(data=True):
+        data["rate_bps"] *= 10**6
+    assert planners.plan(planners.cables(g), source, receivers).note == "trees by linear programme"
