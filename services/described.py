@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 import types
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
@@ -28,7 +29,7 @@ class Described:
         from pydantic_core import core_schema
 
         members = {}
-        for field in structs.fields(_struct(cls)):
+        for field in _fields(cls):
             schema = handler.generate_schema(_told(field.type))
             if field.default is None or isinstance(field.default, bool | int | float | str):
                 schema = core_schema.with_default_schema(schema, default=field.default)
@@ -44,15 +45,17 @@ class Described:
         if text := cls.__dict__.get("__doc__"):
             whole["description"] = inspect.cleandoc(text)
         notes = {name: text for base in reversed(cls.__mro__) for name, text in _notes(base).items()}
-        for field in structs.fields(_struct(cls)):
+        for field in _fields(cls):
             if text := notes.get(field.name):
                 whole["properties"][field.encode_name]["description"] = text
         return described
 
 
-def _struct(form: type) -> type[msgspec.Struct]:
+@cache
+def _fields(form: type) -> tuple[structs.FieldInfo, ...]:
+    """Asked for once for each route in which it stands."""
     assert issubclass(form, msgspec.Struct)
-    return form
+    return structs.fields(form)
 
 
 def part_of(form: type[msgspec.Struct], name: str, *members: str) -> type[msgspec.Struct]:
@@ -71,6 +74,7 @@ def _told(kind: Any) -> Any:
     return kind
 
 
+@cache
 def _notes(form: type) -> dict[str, str]:
     """What stands under the members that a class itself has."""
     if not issubclass(form, Described) or form is Described:

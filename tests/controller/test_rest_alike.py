@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, cast
 from unittest.mock import MagicMock
 
@@ -45,21 +46,25 @@ def operations(app: Any) -> dict[str, Any]:
     return {f"{m.upper()} {path}": one for path, all_ in app.openapi()["paths"].items() for m, one in all_.items()}
 
 
+@cache
+def own() -> Any:
+    """One for all tests: an app and its description take half a second of a processor."""
+    return make_app(cast(FabricManagerClient, Agreeable()))
+
+
 def carried() -> list[str]:
-    own = operations(make_app(FabricManagerClient("http://127.0.0.1:9")))
-    return sorted(name for name in own if not name.split()[1].startswith(OPEN))
+    return sorted(name for name in operations(own()) if not name.split()[1].startswith(OPEN))
 
 
 @pytest.mark.parametrize("operation", carried())
 def test_what_is_done_is_answered_with_the_status_that_is_described(operation: str) -> None:
-    app = make_app(cast(FabricManagerClient, Agreeable()))
     method, path = operation.split()
 
     async def asked() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://controller") as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(own()), base_url="http://controller") as http:
             return await http.request(method, re.sub(r"\{\w+\}", "h2", path), json=BODIES.get(operation))
 
-    described = [int(status) for status in operations(app)[operation]["responses"] if status.startswith("2")]
+    described = [int(status) for status in operations(own())[operation]["responses"] if status.startswith("2")]
     answer = run(asked())
     assert [answer.status_code] == described, answer.text
 
@@ -79,14 +84,13 @@ def limits(operation: Any, schemas: Any) -> dict[str, Any]:
 
 
 def test_the_controller_bounds_what_the_fabric_manager_bounds_and_alike() -> None:
-    own = make_app(FabricManagerClient("http://127.0.0.1:9"))
     fabric = make_fabric_app(MagicMock(), MagicMock(), MagicMock(), MagicMock())
-    here, there = operations(own), operations(fabric)
+    here, there = operations(own()), operations(fabric)
     names = {re.sub(r"\{\w+\}", "{}", name): name for name in there}
     compared = 0
     for name, operation in here.items():
         if (other := names.get(re.sub(r"\{\w+\}", "{}", name))) is not None:
-            own_limits = limits(operation, own.openapi()["components"]["schemas"])
+            own_limits = limits(operation, own().openapi()["components"]["schemas"])
             others = limits(there[other], fabric.openapi()["components"]["schemas"])
             assert {m: {key: own_limits[m].get(key) for key in others[m]} for m in others} == others, name
             compared += bool(others)
