@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import nullcontext
 
 import made_records
@@ -74,3 +75,14 @@ def test_looks_are_repeated_and_a_controller_that_is_away_is_said(monkeypatch):
     text = console.export_text()
     assert (fabric.looks, pauses) == (3, [7.0, 7.0])
     assert "no controller answers; trying again" in text and text.count("pair: 2 hosts") == 2
+
+
+def test_into_a_pipe_the_last_look_ends_its_line_and_a_terminal_gets_none_more(monkeypatch):
+    monkeypatch.setattr(top, "connect", lambda *_: nullcontext(Fabric([])))
+    ends = {}
+    for terminal in (False, True):
+        console = Console(width=120, record=True, force_terminal=terminal, file=io.StringIO())
+        monkeypatch.setattr(top, "Console", lambda console=console: console)
+        top.top(interval=7.0, count=1, controller="", token_file=None)
+        ends[terminal] = console.export_text().endswith("\n")
+    assert ends == {False: True, True: False}

@@ -19,7 +19,7 @@ from made_records import group, summary, topology
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import connection, sites
+from datacast.cli import connection, sim, sites
 from datacast.cli.connection import connect
 from datacast.cli.events import told
 from datacast.cli.following import ROWS_MAX, follow
@@ -255,7 +255,7 @@ def test_other_sites_and_what_is_wrong_with_them(monkeypatch: pytest.MonkeyPatch
 
 def test_tables_that_go_into_a_pipe_are_not_cut_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert output().width == PIPE_COLUMNS
+    assert output().width == PIPE_COLUMNS != output(stderr=True).width, "of a terminal there may be one for errors only"
     monkeypatch.setenv("COLUMNS", "99")
     assert output().width == 99
 
@@ -350,3 +350,15 @@ def test_where_there_is_no_terminal_a_line_tells_now_and_then_how_far_it_is(
 def test_the_exit_code_tells_who_asked_wrongly_from_what_is_not_there_and_who_does_not_answer() -> None:
     codes = {404: 3, 400: 2, 401: 2, 403: 2, 409: 2, 422: 2, 503: 4, 500: 1}
     assert {status: report(Problem(status, "x", "it went wrong")) for status in codes} == codes
+
+
+@pytest.mark.parametrize(("quiet", "terminal"), [(False, True), (False, False), (True, True), (True, False)])
+def test_the_step_of_a_simulation_is_shown_on_a_terminal_unless_quiet_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    screen = sim._Screen(quiet)
+    screen.say("cell 3 of 27")
+    screen.clear()
+    told = capsys.readouterr()
+    assert ("cell 3 of 27" in told.err) == (terminal and not quiet) and told.out == ""

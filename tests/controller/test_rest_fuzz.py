@@ -89,7 +89,7 @@ def test_no_request_breaks_the_controller(service: tuple[str, str], schema: Any,
             continue  # nothing that could be wrong
 
         @settings(
-            max_examples=examples(10),
+            max_examples=examples(6),
             database=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),

@@ -50,6 +50,10 @@ def test_a_file_and_names(capsys, tmp_path):
     assert len(json.loads(out)["trees"]) == 2
     code, out, _ = run(capsys, "--graph", str(path), "--source", "A", "--receivers", "B,C")
     assert "2 trees" in out
+    rows = [line.split() for line in out.splitlines() if ">" in line and "parent" not in line]
+    cells = [[word for word in row if word not in "│┃"] for row in rows]
+    assert [row[:3] for row in cells] == [["0", "2", "3"], ["1", "2", "3"]], "tree, depth, arcs"
+    assert sorted(word for row in cells for word in row[3:]) == ["A>x", "A>y", "x>B", "x>C", "y>B", "y>C"]
 
 
 def test_cut_off_receivers(capsys):
@@ -140,6 +144,11 @@ def test_bad_input_names_the_culprit(capsys, args, text):
     assert "Traceback" not in err
 
 
+def _depth(hops):
+    tree = nx.DiGraph(hops)
+    return nx.dag_longest_path_length(tree)
+
+
 def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
     picture = tmp_path / "trees.svg"
     args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", "02,31", "--planner", "datacast")
@@ -152,6 +161,9 @@ def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
     assert result["gap"] == {"part": 0.0, "receiver": None}
     widths = {line.get("stroke-width") for line in ET.fromstring(picture.read_text()).iter() if line.get("marker-end")}
     assert widths
+    legend = [text.text for text in ET.fromstring(picture.read_text()).iter("{http://www.w3.org/2000/svg}text")]
+    deepest = max(_depth(tree["hops"]) for tree in result["trees"])
+    assert any(f"depth {deepest}" in (text or "") for text in legend), legend
     shown = ET.fromstring((tmp_path / "trees-rates.svg").read_text())
     assert any("50.0 of 50.0" in (text.text or "") for text in shown.iter())
 
