@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, Depends, FastAPI, Header, Path, Query, Response, Security
+from fastapi import Body, FastAPI, Header, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
-from fastapi.security import HTTPBearer
 from msgspec import structs
 
 from datacast.fabric_manager.api import FabricManagerClient, Name, NodeSpec
 from datacast.fabric_manager.api.records import HostSet
 from datacast.fabric_manager.api.topology import NodeState
 from datacast.services.problems import Problem
-from datacast.services.service import answer, install_problem_handlers, known_query
+from datacast.services.service import answer, install_problem_handlers
 from datacast.services.tokens import TokenFile
 
 from . import console, group_rest
 from .access import Access
 from .api.records import Health, Topology
+from .asked import ASKED, add_routes
 from .audit import Audit
 from .metrics import CONTENT_TYPE, Fabric, FabricMetrics, Measured, RequestMetrics, render
 from .responses import problems
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from datacast.controller.sites.coordinator import Coordinator
     from datacast.controller.southbound.service import Switches
 
-BEARER = HTTPBearer(auto_error=False, description="as `datacast token create` printed it; access.py checks it")
 EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `link`, `node`"
 STREAMS_MAX = 256
 """Streams of events at once."""
@@ -71,19 +70,19 @@ def make_app(
         version="1",
         description="Reliable group data delivery: one source, many receivers, "
         "the same file, over edge-disjoint Steiner trees.",
-        dependencies=[Security(BEARER), Depends(known_query)],
+        dependencies=ASKED,
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)
-    app.include_router(rest.router(switches))
-    app.include_router(console.router(client, tokens))
+    add_routes(app, rest.router(switches))
+    add_routes(app, console.router(client, tokens))
     own = RequestMetrics()
     streams: set[object] = set()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
     app.add_middleware(Measured, own=own)
-    app.include_router(sites_rest.router(sites))
+    add_routes(app, sites_rest.router(sites))
 
-    app.include_router(group_rest.router(client, sites))
+    add_routes(app, group_rest.router(client, sites))
 
     @app.get(
         "/sets",

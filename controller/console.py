@@ -23,6 +23,8 @@ from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
 from datacast.services.tokens import TokenFile
 
+from .asked import ASKED
+
 COOKIE = "datacast"
 COOKIE_S = 12 * 3600
 HEADERS = {
@@ -61,7 +63,7 @@ def cookie_of(headers: dict[str, str]) -> str:
 
 def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
     known = files(folder())
-    here = APIRouter(include_in_schema=False)
+    here = APIRouter(include_in_schema=False, dependencies=ASKED)
 
     def file(name: str) -> Response:
         path = known.get(name)

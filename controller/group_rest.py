@@ -19,6 +19,7 @@ from datacast.services.problems import Problem
 from datacast.services.service import answer
 
 from .api.records import GroupRecord, GroupSummary
+from .asked import ASKED
 from .responses import problems
 from .sites.shown import row, shown
 
@@ -58,7 +59,7 @@ def router(
     client: FabricManagerClient,
     sites: Coordinator | None = None,
 ) -> APIRouter:
-    routes = APIRouter(tags=["groups"], default_response_class=JSONResponse)
+    routes = APIRouter(tags=["groups"], default_response_class=JSONResponse, dependencies=ASKED)
 
     def created(group: FabricGroupRecord) -> Response:
         return answer(group, 201, {"location": f"/groups/{group.id}"})

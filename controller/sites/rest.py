@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from datacast.controller.api.records import KnownSite
+from datacast.controller.asked import ASKED
 from datacast.controller.responses import problems
 from datacast.services.connection import CERTIFICATE, PEER
 from datacast.services.problems import Problem
@@ -65,7 +66,7 @@ def admit(coordinator: Coordinator | None, scope: Any) -> str:
 
 
 def router(known: Coordinator | None) -> APIRouter:
-    routes = APIRouter(tags=["sites"], default_response_class=JSONResponse)
+    routes = APIRouter(tags=["sites"], default_response_class=JSONResponse, dependencies=ASKED)
     streams: dict[str, int] = {}
 
     @routes.get(

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from datacast.controller.api.records import SwitchDetail
 from datacast.controller.api.records import Switches as Shown
+from datacast.controller.asked import ASKED
 from datacast.controller.responses import problems
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.service import Switches
@@ -21,7 +22,7 @@ SwitchName = Annotated[str, Path(description="the switch's name in the topology"
 
 def router(switches: Switches | None) -> APIRouter:
     """Routes for the switches of this controller; None: it drives none."""
-    routes = APIRouter(tags=["fabric"])
+    routes = APIRouter(tags=["fabric"], dependencies=ASKED)
 
     @routes.get("/switches", responses={200: {"model": Shown}, **problems()}, response_class=JSONResponse,
                 summary="Switches this controller programs, links found by discovery, notes for the operator")
