@@ -51,11 +51,15 @@ class Described:
         return described
 
 
-@cache
+_known: dict[type, tuple[structs.FieldInfo, ...]] = {}
+
+
 def _fields(form: type) -> tuple[structs.FieldInfo, ...]:
-    """Asked for once for each route in which it stands."""
-    assert issubclass(form, msgspec.Struct)
-    return structs.fields(form)
+    """Found out once: it is asked for by each route in which it stands."""
+    if form not in _known:
+        assert issubclass(form, msgspec.Struct)
+        _known[form] = structs.fields(form)
+    return _known[form]
 
 
 def part_of(form: type[msgspec.Struct], name: str, *members: str) -> type[msgspec.Struct]:
