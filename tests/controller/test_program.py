@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -48,6 +51,13 @@ def lives(*words: str, lines: int = 1) -> tuple[list[str], str]:
     try:
         assert process.stdout is not None
         told = [process.stdout.readline() for _ in range(lines)]
+        place = urlsplit(told[0].split("REST at ")[1].split()[0])
+        with socket.create_connection((place.hostname, place.port), timeout=60) as there:  # it says so when it answers
+            if place.scheme == "https":
+                ssl._create_unverified_context().wrap_socket(there).close()
+            else:
+                there.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                assert there.recv(5) == b"HTTP/"
         process.terminate()
         _, log = process.communicate(timeout=60)
         assert process.returncode == 0, log

@@ -236,6 +236,18 @@ def test_what_a_change_does_not_touch_is_not_computed_again():
     assert scheduler.compute().keys() == {"h", "i", "j"}
 
 
+def test_a_group_that_asks_for_more_than_it_did_gets_what_another_leaves_later() -> None:
+    """How much a link is asked for follows what its groups ask for now."""
+    scheduler, over = fabric(xa=100e6, ab=100e6), TreeUse(line("a", "b"))
+    scheduler.put("g", Ask({1: over}, most_bps=10e6))
+    scheduler.put("h", Ask({2: TreeUse(line("x", "a", "b"))}, most_bps=60e6))
+    assert whole(scheduler.compute()) == {"g": 10e6, "h": 60e6}
+    scheduler.put("g", Ask({1: over}, most_bps=200e6))
+    assert whole(scheduler.compute()) == {"g": 50e6, "h": 50e6}
+    scheduler.set_capacity(("x", "a"), 20e6)
+    assert whole(scheduler.compute()) == {"g": 80e6, "h": 20e6}
+
+
 @given(st.data())
 @settings(max_examples=examples(60))
 def test_changes_one_by_one_lead_to_what_all_at_once_gives(data):

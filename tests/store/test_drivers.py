@@ -14,6 +14,7 @@ from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
+from answering import answering
 from authority import Authority
 from etcd import Etcd
 from small import run
@@ -136,6 +137,21 @@ def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp
 
     with Etcd(tmp_path, 3) as cluster:
         run(scenario(cluster))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "why"),
+    [({"message": "a"}, "a"), ({"message": "a", "error": "b"}, "a"), ({"error": "b"}, "b"), ({}, "400")],
+)
+def test_an_etcd_that_refuses_is_quoted_with_all_it_says(refusal: dict[str, object], why: str) -> None:
+    async def scenario(url: str) -> None:
+        store = open_store(url.replace("http://", "etcd://"))
+        with pytest.raises(StoreError, match=f": {why}$"):
+            await store.get("a")
+        await store.close()
+
+    with answering(400, json.dumps({"code": 3, **refusal})) as url:
+        run(scenario(url))
 
 
 @pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])
