@@ -1,4 +1,4 @@
-"""What REST takes and answers, beside tests/golden/rest.txt: a bound, a default or a member that changes is seen there.
+"""What REST and files of settings take, and what REST answers, beside tests/golden/rest.txt: a bound that changes shows.
 
 Where one was to change, write the file anew and look at the difference:
     .venv/bin/python tests/controller/test_rest_golden.py >tests/golden/rest.txt
@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+from pydantic import BaseModel
+
+from datacast.cli import site_file
 from datacast.controller.app import make_app
+from datacast.controller.southbound.config import Southbound
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.fabric_manager.http import make_app as make_fabric_app
+from datacast.lab import sites
+from datacast.services import sites_file
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "rest.txt"
 SAID = {"description", "title", "examples", "example", "properties", "required", "discriminator"}
@@ -63,15 +69,26 @@ def lines(described: dict[str, Any]) -> Iterator[str]:
         yield from members(schema)
 
 
+def settings(*forms: type[BaseModel]) -> Iterator[str]:
+    """Of files that operators write."""
+    for one in forms:
+        schema = one.model_json_schema()
+        for name, part in [(one.__name__, schema), *schema.get("$defs", {}).items()]:
+            yield name
+            yield from members(part)
+
+
 def whole() -> str:
     apps = {
         "controller": make_app(FabricManagerClient("http://127.0.0.1:9")),
         "fabric manager": make_fabric_app(MagicMock(), MagicMock(), MagicMock(), MagicMock()),
     }
-    return "".join(f"# {name}\n" + "\n".join(lines(app.openapi())) + "\n" for name, app in apps.items())
+    parts = {name: lines(app.openapi()) for name, app in apps.items()}
+    parts["settings"] = settings(Southbound, sites_file.Sites, site_file.Site, sites.Sites)
+    return "".join(f"# {name}\n" + "\n".join(part) + "\n" for name, part in parts.items())
 
 
-def test_requests_and_answers_are_what_they_were() -> None:
+def test_requests_answers_and_settings_are_what_they_were() -> None:
     assert whole() == GOLDEN.read_text()
 
 

@@ -93,3 +93,22 @@ def test_root_becomes_an_ordinary_user(open_to_all: Path) -> None:
 def test_a_user_that_is_none_is_named() -> None:
     done = subprocess.run([*FABRIC_MANAGER, "--user", "no-such-user"], capture_output=True, text=True, timeout=90)
     assert done.returncode == 1 and "there is no such user" in done.stderr
+
+
+def test_whoever_becomes_another_user_may_have_the_priority_that_was_asked_for_and_no_other() -> None:
+    """A kernel that allows none is not asked: what it would be told is looked at, in a process of its own."""
+    program = f"""
+import os, resource
+from datacast.services import privileges
+told = []
+resource.setrlimit = lambda *what: told.append(what)
+for name in ("setgroups", "setresgid", "setresuid"):
+    setattr(os, name, lambda *_: None)
+os.geteuid = lambda: 0
+for asked, wanted in ((0, []), (7, [(resource.RLIMIT_RTPRIO, (7, 7))])):
+    told.clear()
+    privileges.drop({NOBODY!r}, asked)
+    assert told == wanted, (asked, told)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
