@@ -1,4 +1,4 @@
-"""What REST and files of settings take, and what REST answers, beside tests/golden/rest.txt: a bound that changes shows.
+"""What REST and files of settings take, and what REST answers, beside tests/golden/rest.txt: bounds that change show.
 
 Where one was to change, write the file anew and look at the difference:
     .venv/bin/python tests/controller/test_rest_golden.py >tests/golden/rest.txt

@@ -339,6 +339,14 @@ def test_a_switch_of_another_version_is_turned_away_and_told(service: Switches) 
     assert "OpenFlow13" in note.text
 
 
+def test_what_a_switch_refuses_is_told_with_its_name(service: Switches) -> None:
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0").programmed)
+    switch.send(ERROR, struct.pack("!HH", 5, 1), 7)  # OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL
+    note = wait_for("the note", lambda: [n for n in service.notes() if n.code == "openflow_error"])[0]
+    assert note.switch == "s0" and "FLOW_MOD_FAILED" in note.text and "TABLE_FULL" in note.text
+
+
 def test_an_unknown_switch_is_turned_away_and_named(service: Switches) -> None:
     stranger = WireSwitch(service.openflow_address, 0x4242)
     assert stranger.closed.wait(60)
