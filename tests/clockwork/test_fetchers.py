@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from commands import command
+
+pytestmark = pytest.mark.slow
 
 EACH = 4
 """Blocks of a request."""

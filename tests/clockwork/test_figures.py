@@ -7,6 +7,8 @@ import json
 import pytest
 from commands import command
 
+pytestmark = pytest.mark.slow
+
 
 def figures(spec: str, count: int) -> list[dict]:
     return rows_of("figures", spec, *map(str, range(count)))

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from commands import command
 
+pytestmark = pytest.mark.slow
+
 ONCE = 1.005
 """With the heads of answers."""
 

@@ -17,6 +17,8 @@ from datacast.services.problems import Problem
 from datacast.services.ranges import spans
 from datacast.services.sites_file import SiteError
 
+pytestmark = pytest.mark.slow
+
 SIZE = (8 << 20) + 77
 DATA = np.random.default_rng(7).bytes(SIZE)
 PIECE = piece_bytes(SIZE)

@@ -71,6 +71,7 @@ def all_links(sessions: dict[str, Session]) -> set[Any]:
     return links
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=examples(150))
 def test_cables_kept_by_changes_are_those_that_all_ports_show(data: st.DataObject) -> None:

@@ -84,6 +84,7 @@ def test_table_1_hangs_on_what_the_paper_does_not_say():
         assert late[f"mbps_{cache}"] == pytest.approx(rows["the paper"][f"mbps_{cache}"], abs=1.5)
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_what_masters_hand_out():
     result = run("sweep", cases=2)
     assert {row["case"] for row in result.rows} == {0, 1} and result.to_json()["overridden"] == {}
