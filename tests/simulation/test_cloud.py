@@ -22,7 +22,8 @@ def rows() -> dict[tuple[int, str], dict]:
 def test_each_byte_leaves_the_store_once_but_under_flat(rows):
     for (nodes, policy), row in rows.items():
         assert row["origin"] == pytest.approx(nodes if policy == "flat" else 1.0)
-@pytest.mark.slow
+
+
 def test_stealing_beats_static_shares_and_both_beat_flat(rows):
     for nodes in (4, 8, 16, 32):
         assert rows[nodes, "steal"]["mean_s"] <= rows[nodes, "non-steal"]["mean_s"]
