@@ -23,6 +23,7 @@ from .told import FabricError, Heartbeat, LinkReport, Registration, away_ms
 log = logging.getLogger("datacast.fabric_manager")
 
 CONNECTIONS_MAX = 16384
+SILENCE_PARTS = 4
 NAMED_MAX = 16
 """Nodes of one connection that a line of the log names."""
 
@@ -77,7 +78,7 @@ class Registry:
         try:
             who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
             while True:
-                message = await asyncio.wait_for(framing.read(reader), self.silence_s)
+                message = await self._message(reader)
                 if message is None:
                     break
                 self._handle(message, session, names, writer, who)
@@ -121,6 +122,18 @@ class Registry:
     def _send(writer: asyncio.StreamWriter, message: framing.Message) -> None:
         if not writer.is_closing():
             writer.write(framing.encode(message))
+
+    async def _message(self, reader: asyncio.StreamReader) -> framing.Message | None:
+        """Raises TimeoutError where none comes. A process that had no processor for that long has waited for nobody,
+        and what was said meanwhile lies in its sockets: however long it stands still, that is one of the parts."""
+        reading = asyncio.ensure_future(framing.read(reader))
+        try:
+            for _ in range(SILENCE_PARTS):
+                if (await asyncio.wait((reading,), timeout=self.silence_s / SILENCE_PARTS))[0]:
+                    return reading.result()
+            raise TimeoutError
+        finally:
+            reading.cancel()
 
     def _handle(
         self,

@@ -118,6 +118,16 @@ def test_an_agent_that_falls_silent_is_lost() -> None:
     assert simulated.run(scenario())["reports"]["silent"] == 1
 
 
+def test_agents_that_a_fabric_manager_did_not_hear_because_it_stood_still_are_not_lost() -> None:
+    async def scenario():
+        async with lab(star(2), heartbeat_ms=300) as it:
+            time.sleep(2 * it.manager.registry.silence_s)
+            await asyncio.sleep(it.manager.registry.silence_s / 2)
+            return it.manager.fabric.members(), it.manager.registry.reports["silent"]
+
+    assert run(scenario()) == (["h0", "h1"], 0)
+
+
 def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> None:
     async def scenario():
         async with lab(star(3)) as it:

@@ -255,7 +255,8 @@ def test_whoever_asks_a_fabric_manager_that_ends_is_not_told_that_all_links_are_
 
         async def stop() -> None:
             await slow()
-            await asyncio.sleep(0.1)  # its agents are gone, and its server is not yet
+            answered = len(told)  # its agents are gone, and its server is not yet: one of five was asked now
+            await until(lambda: len(told) > answered + len(asking), "it answers while it ends")
 
         one.registry.stop = stop  # type: ignore[method-assign]
         await one.stop()

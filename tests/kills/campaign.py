@@ -34,12 +34,16 @@ LOOK_S = 0.02
 MIN_WORKERS = 2
 PATIENCE_S = 60.0
 """A take-over that takes longer has failed: some take a second, and a busy machine makes them longer."""
+HEALTH_S = 5.0
+"""Who has ended refuses at once. With half a second no handshake of TLS ended for a minute where others took the
+processors, and campaigns gave up with a leader and all its workers there."""
 AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
 THERE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \S+ INFO worker (\S+) is there", re.MULTILINE)
 KEPT = re.compile(r"group (\S+): (?:keeps (\d+) blocks that it has verified|goes on from (\d+) of)")
 DAY_MS = 86_400_000
+UNOWNED = ("queued", *FINAL_STATES)
 LAST_S = 60.0
 """For the transfers under way when the kills are over."""
 KILLS = {
@@ -100,7 +104,11 @@ class Campaign:
         path.chmod(0o644)
         self.path, self.digest = path, hashlib.sha256(content).hexdigest()
         self.client = PlainClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
+        asks = lab.credentials.security("controller/main")
+        self.health = {url: PlainClient(url, HEALTH_S, asks) for url in lab.fabric_urls}
         self._groups: dict[str, dict[str, Any]] = {}
+        self.unheard: dict[str, str] = {}
+        """Why fabric managers did not tell how they are, by URL."""
         self._settled: str | None = None
         """The last group before which all have ended: those are not asked for again."""
 
@@ -136,7 +144,8 @@ class Campaign:
             self.lab.supervisor.check()
         self._look_at_history(await self._history())
         self._look_at_logs()
-        await self.client.close()
+        for client in (self.client, *self.health.values()):
+            await client.close()
 
     def _broken(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -239,8 +248,10 @@ class Campaign:
         """None: it does not answer, or follows."""
         try:
             told = await self.health[url].request("GET", "/healthz")
-        except (Problem, OSError):
+        except (Problem, OSError) as error:
+            self.unheard[url] = str(error)
             return None
+        self.unheard.pop(url, None)
         return told if "workers" in told else None
 
     async def _followed(self, leader: int) -> bool:
@@ -266,41 +277,42 @@ class Campaign:
 
     # ---- kills ----
     async def _one(self, number: int, kind: str) -> None:
-        self.health = {
-            url: PlainClient(url, 0.5, self.lab.credentials.security("controller/main")) for url in self.lab.fabric_urls
+        found = await self._led()
+        before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
+        at, at_ns = time.monotonic() - self.began, time.time_ns()
+        self.alone, self.workers = False, frozenset[str]()
+        seconds = await self._kill(kind, *found)
+        since_s = time.time() - seconds
+        await self._look()
+        moved = {
+            name: row["epoch"]
+            for name, epoch in before.items()
+            if (row := self._groups.get(name)) and row["epoch"] != epoch
         }
-        try:
-            found = await self._led()
-            before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
-            at, at_ns = time.monotonic() - self.began, time.time_ns()
-            self.alone, self.workers = False, frozenset[str]()
-            seconds = await self._kill(kind, *found)
-            since_s = time.time() - seconds
-            await self._look()
-            moved = {
-                name: row["epoch"]
-                for name, epoch in before.items()
-                if (row := self._groups.get(name)) and row["epoch"] != epoch
-            }
-            self.takeovers.append(TakeOver(kind, seconds, at, at_ns, self.alone, moved, self.workers, since_s))
-            alone = ", nobody followed" if self.alone else ""
-            self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved{alone}")
-        finally:
-            for client in self.health.values():
-                await client.close()
+        self.takeovers.append(TakeOver(kind, seconds, at, at_ns, self.alone, moved, self.workers, since_s))
+        alone = ", nobody followed" if self.alone else ""
+        self.say(f"{number:3} {at:7.2f} s  {kind:20} {seconds:6.3f} s  {len(moved)} of {len(before)} moved{alone}")
 
     async def _led(self) -> tuple[int, dict[str, Any]]:
         """The leader, once it has workers and an owner for every group: what is measured is one kill's."""
         found: tuple[int, dict[str, Any]] | None = None
+        lacks = ""
 
         async def led() -> bool:
-            nonlocal found
+            nonlocal found, lacks
             found = await self._leader()
-            if found is None or len(found[1]["workers"]) < MIN_WORKERS or not await self._look():
+            workers = len(found[1]["workers"]) if found else 0
+            if found is None or workers < MIN_WORKERS or not await self._look():
+                lacks = "no fabric manager leads" if found is None else f"{workers} workers"
                 return False
-            return all(row["worker"] or row["state"] in ("queued", *FINAL_STATES) for row in self._groups.values())
+            waiting = [
+                name for name, row in self._groups.items() if not row["worker"] and row["state"] not in UNOWNED
+            ]  # fmt: skip
+            lacks = f"no worker for {', '.join(waiting)}"
+            return not waiting
 
-        await self._until(led, "a leader with workers, and workers for all groups, before a kill")
+        if await self._until(led, "a leader with workers, and workers for all groups, before a kill") == PATIENCE_S:
+            self.say(f"last seen: {lacks}; {self.unheard}")
         assert found
         return found
 

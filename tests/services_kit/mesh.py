@@ -440,8 +440,12 @@ QUICK = (
     (agents_module, "LOOK_S", 0.05), (peers, "ORDERS_WAIT_S", 1.0), (peers, "HELD_WAIT_S", 0.3),
 )  # fmt: skip
 """What is looked at from time to time is looked at more often."""
-PATIENT = ((agents_module, "ANSWER_S", 60.0), (tls, "HANDSHAKE_S", 60.0), (acceptor, "HANDSHAKE_S", 60.0))
-"""Sites and hosts are one process: without a processor all of them are slow, and nobody is away."""
+PATIENT = (
+    (agents_module, "ANSWER_S", 60.0), (tls, "HANDSHAKE_S", 60.0), (acceptor, "HANDSHAKE_S", 60.0),
+    (peers, "CONNECT_S", 60.0), (peers, "HEAD_S", 60.0),
+)  # fmt: skip
+"""Sites and hosts are one process: without a processor all of them are slow, and nobody is away. A site whose question
+finds no connection in time is: what its lines bring is then thrown away, and comes again."""
 
 
 PLAY_S = 240.0
