@@ -138,9 +138,9 @@ class Line:
         try:
             async with asyncio.timeout(timeout):
                 self._shared = await self._agents.connected(self.name, self.address)
-        except TimeoutError:
+        except TimeoutError as error:  # the cause says that it was silent, which a group that begins waits for
             text = f"no agent at {self.address}: no answer within {timeout:g} s"
-            raise SignallingError(text, what=self.address) from None
+            raise SignallingError(text, what=self.address) from error
         self._shared.users[self.group] = self
 
     @property

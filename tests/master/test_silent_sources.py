@@ -9,10 +9,10 @@ import pytest
 from simulated import run
 from small import bcube41
 
-from datacast.master.agents import Line
+from datacast.master.agents import Agents
 from datacast.master.crew import REQUEST_S
 from datacast.master.errors import GroupError
-from datacast.master.signalling import GRACE_S, SignallingError
+from datacast.master.signalling import GRACE_S
 from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -54,30 +54,29 @@ def test_a_source_that_comes_back_elsewhere_as_a_group_begins_is_found_there() -
 def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(monkeypatch) -> None:
     tries = 0
 
-    async def silent(line, timeout):
+    async def silent(agents, name, address):
         nonlocal tries
         tries += 1
-        await asyncio.sleep(timeout)
-        raise SignallingError("no answer") from TimeoutError()
+        await asyncio.sleep(60.0)
 
-    connect = Line.connect
+    connected = Agents.connected
 
-    async def at_first(line, timeout):
-        await (silent if tries < 2 else connect)(line, timeout)
+    async def at_first(agents, name, address):
+        return await (silent if tries < 2 else connected)(agents, name, address)
 
     async def scenario():
         async with lab(bcube41(), rates=[RATE]) as it:
-            monkeypatch.setattr(Line, "connect", at_first)
+            monkeypatch.setattr(Agents, "connected", at_first)
             group = await it.start("00", SIX, 8 * SIZE)
             await it.running(group, 10)
             assert tries == 2
             crew = it.masters.groups[group["id"]].crew
-            monkeypatch.setattr(Line, "connect", silent)
+            monkeypatch.setattr(Agents, "connected", silent)
             at = time.monotonic()
             with pytest.raises(GroupError):
                 await crew.connect()
             assert time.monotonic() - at < 2 * REQUEST_S < crew.timeout_s
-            monkeypatch.setattr(Line, "connect", connect)
+            monkeypatch.setattr(Agents, "connected", connected)
             await crew.connect()
             return await it.end(group, 60)
 
