@@ -53,7 +53,12 @@ class Trees:
     @cached_property
     def _by_link(self) -> tuple[Numbers, Ints]:
         first = np.concatenate(([0], np.cumsum(np.bincount(self.links))))
-        return self.owner[np.argsort(self.links, kind="stable")], first
+        order = self.links.astype(np.int64)
+        order *= self.count
+        order += self.owner
+        order.sort()  # both in one number: NumPy sorts numbers many times as fast as it finds their order
+        order %= self.count
+        return order.astype(np.int32), first
 
     def of_link(self, link: int) -> Numbers:
         trees, first = self._by_link

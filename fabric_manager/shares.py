@@ -13,7 +13,6 @@ asks for the link than it has. The rest keep their rates.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,10 +80,8 @@ def worth_telling(before: int | None, now: int | None) -> bool:
 
 @dataclass(frozen=True)
 class _Group:
-    """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each. `number`: its own among
-    those that are there."""
+    """An Ask in numbers of links. Per tree: the links it uses and what a bit of it costs each. `all`: each once."""
 
-    number: int
     ask: Ask
     links: tuple[Numbers, ...]
     costs: tuple[Costs, ...]
@@ -100,18 +97,15 @@ class Shares:
     def __init__(self) -> None:
         self._number: dict[Arc, int] = {}
         self._arcs: list[Arc] = []
-        self._capacity: list[float] = []
         self._groups: dict[str, _Group] = {}
-        self._names: dict[int, str] = {}
-        """By number."""
-        self._free: list[int] = []
-        """Numbers that groups had which have ended."""
-        self._on: list[array[int] | None] = []
-        """By link: its groups' numbers. Links are many, and so are groups on each. None: no group has used it yet."""
+        self._capacity = np.zeros(0)
+        """By link, and longer, as the next three."""
+        self._users = np.zeros(0, np.int32)
+        """How many groups it has."""
         self._asked = np.zeros(0)
-        """By link, and longer: the most that its groups could ask of it together."""
+        """The most that they could ask of it together."""
         self._other = np.zeros(0, np.int32)
-        """Likewise: the one of the arc back; -1: nobody has asked for it yet."""
+        """The link of the arc back; -1: nobody has asked for it yet."""
         self._dirty: set[int] = set()
         self._new: set[str] = set()
         self._caps: dict[Arc, float] = {}
@@ -136,10 +130,9 @@ class Shares:
             self._new.add(group)
             return
         self.drop(group)
-        number = self._free.pop() if self._free else len(self._names)
-        made = self._groups[group] = self._made(number, ask)
-        self._names[number] = group
-        self._enter(made)
+        made = self._groups[group] = self._made(ask)
+        self._users[made.all] += 1
+        self._asked[made.all] += self._most(made)
         self._new.add(group)
 
     def set_caps(self, whole: float | None, hosts: Mapping[str, float]) -> None:
@@ -164,14 +157,8 @@ class Shares:
         if known is not None:
             self._dirty.update(known.all.tolist())
             self._asked[known.all] -= self._most(known)
-            for link in known.all.tolist():
-                users = self._on[link]
-                assert users is not None
-                users.remove(known.number)
-                if not users:
-                    self._asked[link] = 0.0
-            del self._names[known.number]
-            self._free.append(known.number)
+            self._users[known.all] -= 1
+            self._asked[known.all[self._users[known.all] == 0]] = 0.0  # else a rounding error stays
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
@@ -184,12 +171,12 @@ class Shares:
     def _link(self, arc: Arc) -> int:
         link = self._number.get(arc)
         if link is None:
-            link = self._number[arc] = len(self._capacity)
-            self._capacity.append(float("inf"))
-            self._on.append(None)
+            link = self._number[arc] = len(self._arcs)
             self._arcs.append(arc)
             if link == len(self._asked):
                 more = max(64, link)
+                self._capacity = np.concatenate((self._capacity, np.full(more, np.inf)))
+                self._users = np.concatenate((self._users, np.zeros(more, np.int32)))
                 self._asked = np.concatenate((self._asked, np.zeros(more)))
                 self._other = np.concatenate((self._other, np.full(more, -1, np.int32)))
         return link
@@ -209,7 +196,7 @@ class Shares:
             back = self._other[links]
         return back
 
-    def _made(self, number: int, ask: Ask) -> _Group:
+    def _made(self, ask: Ask) -> _Group:
         links, costs = [], []
         for tree in ask.trees.values():
             ahead = self._links(tree.arcs)
@@ -225,7 +212,7 @@ class Shares:
             costs.append(sums)
         together = np.unique(np.concatenate(links)) if links else np.zeros(0, np.int32)
         roots = {u for tree in ask.trees.values() for u, _ in tree.arcs[:1]}
-        return _Group(number, ask, tuple(links), tuple(costs), together, len(roots) > 1)
+        return _Group(ask, tuple(links), tuple(costs), together, len(roots) > 1)
 
     def _capped(self, tree: TreeUse) -> dict[int, float]:
         """What a bit of the tree costs of each cap."""
@@ -238,14 +225,6 @@ class Shares:
         if EVERYTHING in self._caps:
             use[self._link(EVERYTHING)] = 1.0
         return use
-
-    def _enter(self, made: _Group) -> None:
-        self._asked[made.all] += self._most(made)
-        for link in made.all.tolist():
-            users = self._on[link]
-            if users is None:
-                users = self._on[link] = array("I")
-            users.append(made.number)
 
     @staticmethod
     def _most(made: _Group) -> Floats:
@@ -267,26 +246,29 @@ class Shares:
     def given(self, names: Iterable[str]) -> dict[str, Rates]:
         """Shares of these groups, as if there were no others."""
         groups = {name: self._groups[name] for name in names}
-        left: dict[int, float] = {}
-        urgent = {name: g for name, g in groups.items() if not g.ask.background}
-        patient = {name: g for name, g in groups.items() if g.ask.background}
-        kept = {link for g in patient.values() for link in g.all.tolist()}
-        for g in groups.values():
-            for link in g.all.tolist():
-                left[link] = self._capacity[link]
-        rates = self._divide(urgent, {k: c * (1 - BACKGROUND) if k in kept else c for k, c in left.items()}, left)
-        rates |= self._divide(patient, dict(left), left)
-        return rates
-
-    def _divide(
-        self, groups: dict[str, _Group], capacity: dict[int, float], left: dict[int, float]
-    ) -> dict[str, Rates]:
-        """Shares of `groups`; what they use is taken from `left`."""
         if not groups:
             return {}
-        place = np.zeros(len(self._capacity), np.int32)
-        place[np.fromiter(capacity, np.int64, len(capacity))] = np.arange(len(capacity))
-        room = np.fromiter(capacity.values(), float, len(capacity))
+        urgent = {name: g for name, g in groups.items() if not g.ask.background}
+        patient = {name: g for name, g in groups.items() if g.ask.background}
+        every = np.concatenate([g.all for g in groups.values()])[::-1]
+        place = np.full(len(self._capacity), -1, np.int32)
+        place[every] = np.arange(len(every), 0, -1)  # what is written last stays: where each is found first
+        links = np.flatnonzero(place > 0)
+        links = links[np.argsort(place[links])]
+        place[links] = np.arange(len(links))
+        left = self._capacity[links]
+        room = left.copy()
+        if patient:
+            kept = np.unique(place[np.concatenate([g.all for g in patient.values()])])
+            room[kept] *= 1 - BACKGROUND
+        rates = self._divide(urgent, place, room, left)
+        return rates | self._divide(patient, place, left.copy(), left)
+
+    @staticmethod
+    def _divide(groups: dict[str, _Group], place: Numbers, room: Floats, left: Floats) -> dict[str, Rates]:
+        """Shares of `groups`; what they use is taken from `left`. `place`: of a link in `room` and `left`."""
+        if not groups:
+            return {}
         members = list(groups.values())
         uses = [tree for g in members for tree in g.ask.trees.values()]
         at = np.concatenate(([0], np.cumsum([len(links) for g in members for links in g.links]))).astype(np.int64)
@@ -301,39 +283,33 @@ class Shares:
         least = np.array([g.ask.least_bps for g in members])
         top = np.array([g.ask.most_bps for g in members])
         rate = shares(bound, trees, weight, least, top, np.array([g.apart for g in members]))
-        use = every.use(rate, len(room))
-        for link, used_bps in zip(capacity, use.tolist(), strict=True):
-            left[link] = max(0.0, left[link] - used_bps)
+        left -= every.use(rate, len(room))
+        np.maximum(left, 0.0, out=left)
         told = iter(rate.tolist())
         return {name: {tree: next(told) for tree in g.ask.trees} for name, g in groups.items()}
 
     def _touched(self) -> list[str]:
         """Groups that share a busy link with what has changed, directly or through others."""
+        busy = self._users > 1  # and its groups could ask for more than it has, but for a rounding error
+        busy &= self._asked > self._capacity * (1 + 1e-9)
+        reached = np.zeros(len(busy), bool)
+        reached[list(self._dirty)] = True
         found = set(self._new)
-        links = list(self._dirty)
-        seen = set(links)
         for name in found:
-            for link in self._groups[name].all.tolist():
-                if link not in seen and self._busy(link):
-                    seen.add(link)
-                    links.append(link)
-        while links:
-            users = self._on[links.pop()]
-            for name in [self._names[number] for number in users] if users is not None else ():
-                if name in found:
+            reached[self._groups[name].all] |= busy[self._groups[name].all]
+        rest, more = [name for name in self._groups if name not in found], bool(reached.any())
+        while more:
+            others, more = rest, False
+            rest = []
+            for name in others:
+                links = self._groups[name].all
+                if not reached[links].any():
+                    rest.append(name)
                     continue
                 found.add(name)
-                for link in self._groups[name].all.tolist():
-                    if link not in seen and self._busy(link):
-                        seen.add(link)
-                        links.append(link)
+                reached[links] |= busy[links]
+                more = True
         return [name for name in self._groups if name in found]
-
-    def _busy(self, link: int) -> bool:
-        """Whether its groups could ask for more than it has."""
-        users = self._on[link]
-        # What was added and taken away again leaves a rounding error.
-        return users is not None and len(users) > 1 and self._asked[link] > self._capacity[link] * (1 + 1e-9)
 
 
 def _same_trees(known: Ask, ask: Ask) -> bool:
