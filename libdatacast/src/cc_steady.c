@@ -221,6 +221,9 @@ static void measure(struct state *s, dc_time now)
   uint64_t n = slowest_path(&s->slow);
   if ((moved < SPAN && (moved < 2 || dt < WAIT)) || moved < n / 8)
     return;
+  /* Nodes tell of it with interests that go on anyway: after a silence several steps come at once (200 receivers, 100 ms). */
+  if (dt < s->slow.rounds.least / 8)
+    return;
   uint64_t r = clamp(s, per_second(s, moved, dt));
   bool known = !slowest_in_step(&s->slow); /* a deep tree has its distance while r rises, too (seed 22679) */
   if (s->rate < s->slow.rate / 2 && moved + 1 >= s->slow.sent - s->slow.since.sent)

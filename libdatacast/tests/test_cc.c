@@ -326,6 +326,26 @@ static void steady_does_not_take_its_own_waiting_for_the_slowest_rate(void)
   }
 }
 
+/* 83 packets are on their way. A node tells where the slowest is with interests that it sends on, so the source hears of it twice within
+ * a microsecond, and then not for 32 packets: no receiver takes sixteen in that (range, 200 receivers). */
+static void steady_takes_no_steps_that_are_told_together_for_a_rate(void)
+{
+  const struct dc_cc_ops *cc = dc_cc_find("steady");
+  struct dc_cc_params p = params;
+  p.credits = 128;
+  p.rate_init = (uint64_t)SLOW;
+  cc->init(state, 0, &p);
+  for (uint32_t k = 0; k < 300; k++) {
+    dc_time now = k == 0 ? 0 : 10 * DC_MS + k / 2 * 32 * (dc_time)(PACKET * 1e9 / SLOW) + k % 2 * DC_US;
+    uint32_t had = 16 * k;
+    struct dc_cc_event e = {.lag = had < 90 ? had : 90, .seq = had + 127, .next_seq = had + 83, .depth = DEPTH};
+    for (; cc->next_tick(state) <= now;)
+      cc->tick(state, cc->next_tick(state));
+    cc->interest(state, now, &e);
+    assert(k < 150 || ((double)cc->rate(state) > 0.9 * SLOW && (double)cc->rate(state) < 1.2 * SLOW));
+  }
+}
+
 /* While it is not known how slow the slowest is the source creeps, and what is lost then was not sent at that rate. */
 static void steady_does_not_fall_from_a_rate_it_only_crept_at(void)
 {
@@ -559,6 +579,7 @@ int main(void)
   steady_sends_the_last_of_a_file_at_the_rate_of_before();
   steady_waits_no_longer_where_all_was_asked_for();
   steady_does_not_take_its_own_waiting_for_the_slowest_rate();
+  steady_takes_no_steps_that_are_told_together_for_a_rate();
   steady_does_not_fall_from_a_rate_it_only_crept_at();
   steady_is_not_slowed_by_an_interest_for_many_numbers();
   steady_is_not_slowed_by_a_round_in_which_nobody_asked();

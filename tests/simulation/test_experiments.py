@@ -16,6 +16,7 @@ from datacast.simulation.experiments.base import theorem1, theorem2
 from datacast.simulation.experiments.matrix import Cell, good, run_cell
 from datacast.simulation.experiments.matrix import build as dumbbell
 from datacast.simulation.experiments.sweep import LONG, run_case, run_case_of
+from datacast.simulation.experiments.sweep import build as build_case
 
 KB = 1024
 PAPERS = {
@@ -171,6 +172,16 @@ def test_what_a_loss_forbids_to_send_is_not_tried():
     c = {"case": 0, "rate": 10**9, "ratio": 30, "receivers": 3, "mtu": 1500, "seed": 1, "layers": 1}
     row = run_case_of(Setting(), {**c, "delay": 2_500_000, "cache": 8 * KB})
     assert row["steady_rate"] >= 0.985 and row["duplicate_ratio"] <= 0.02
+
+
+def test_steps_that_are_told_together_are_no_rate_of_the_slowest():
+    """200 receivers behind two layers of switches, 100 ms and 1:100: nodes told of the slowest after a silence, eight
+    packets of it in 12 us. R was 25 times too large, all went out at once, and the transfer did not end."""
+    c = {"case": 0, "rate": 10**9, "ratio": 100, "receivers": 200, "mtu": 1500, "seed": 1, "layers": 2}
+    sim, group, ideal, _ = build_case(Setting(), {**c, **LONG, "pieces": 2000, "delay": 16_666_666, "cache": 8 * KB})
+    sim.run(until=int(2 * ideal * SECOND))
+    assert all(r["whole"] for r in group.receiver_stats().values()) and group.finish() / SECOND <= 1.1 * ideal
+    assert group.duplicate_ratio() == 0
 
 
 @pytest.mark.parametrize(("trip", "ratio"), [(100, 1.1), (100, 1.5), (100, 2), (100, 7), (50, 4)])
