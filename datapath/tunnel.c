@@ -26,13 +26,6 @@
 #include "datapath/limits.h"
 #include "datapath/tunnel.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 enum {
   TRAINS = 8,        /* datagrams that the kernel joined, of one call */
   TRAIN_FRAMES = 64, /* at most, in one; both ways */

@@ -149,8 +149,7 @@ class Worker:
             if there.group.epoch >= order.epoch:
                 return  # told again, because the stream began anew
             await self.drop(order.group)
-        receivers = order.receivers
-        receivers[:] = map(sys.intern, receivers)  # a host has one name, in however many groups it is
+        order.receivers[:] = map(sys.intern, order.receivers)  # a host has one name, in however many groups it is
         group = Group(
             order, self.view, self.client, self.agents, received_ns=received_ns, changed=self._due.set, gate=self._gate
         )

@@ -251,12 +251,12 @@ class Peers:
                     or answer.headers.get("etag") != etag
                 ):
                     raise SiteError(f"site {name} sends other bytes than those asked for", name, "bad_answer")
-                while part := await trust.of(answer.content.readany()):
-                    got += len(part)
+                while chunk := await trust.of(answer.content.readany()):
+                    got += len(chunk)
                     if got > last - first + 1:
                         raise SiteError(f"site {name} sends more bytes than those asked for", name, "bad_answer")
                     peer.hear()
-                    yield part
+                    yield chunk
         except FAILED as error:
             raise self._failed(peer, error) from error
         if got < last - first + 1:

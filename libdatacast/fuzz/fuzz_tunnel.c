@@ -22,13 +22,6 @@
 #include "datapath/tunnel.h"
 #include "script.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 enum {
   PORTS = 2,
   MTU = 1500,

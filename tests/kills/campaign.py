@@ -103,8 +103,8 @@ class Campaign:
         path.write_bytes(content)
         path.chmod(0o644)
         self.path, self.digest = path, hashlib.sha256(content).hexdigest()
-        self.client = PlainClient(lab.fabric_url, 2.0, lab.credentials.security("controller/main"))
         asks = lab.credentials.security("controller/main")
+        self.client = PlainClient(lab.fabric_url, 2.0, asks)
         self.health = {url: PlainClient(url, HEALTH_S, asks) for url in lab.fabric_urls}
         self._groups: dict[str, dict[str, Any]] = {}
         self.unheard: dict[str, str] = {}
@@ -305,9 +305,8 @@ class Campaign:
             if found is None or workers < MIN_WORKERS or not await self._look():
                 lacks = "no fabric manager leads" if found is None else f"{workers} workers"
                 return False
-            waiting = [
-                name for name, row in self._groups.items() if not row["worker"] and row["state"] not in UNOWNED
-            ]  # fmt: skip
+            rows = self._groups.items()
+            waiting = [name for name, row in rows if not row["worker"] and row["state"] not in UNOWNED]
             lacks = f"no worker for {', '.join(waiting)}"
             return not waiting
 
