@@ -1,6 +1,7 @@
 #include "datapath/log.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -53,6 +54,31 @@ void log_write(enum log_level level, const char *format, ...)
     return; /* nobody reads it: nothing to be done */
 }
 
+/* Bytes of the letter in UTF-8 that begins here; 0: none does. */
+static size_t letter(const uint8_t *p)
+{
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+  uint32_t c = n < 2 ? *p : *p & 0xffu >> (n + 1);
+  for (size_t i = 1; i < n; i++) {
+    if ((p[i] & 0xc0) != 0x80) /* so is the end */
+      return 0;
+    c = c << 6 | (p[i] & 0x3fu);
+  }
+  return n > 1 && (c < least[n] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff) ? 0 : n;
+}
+
+/* It travels in JSON, which has no other bytes. A file's name may have any, and a text that was cut off may end within a letter. */
+static void make_utf8(char *text)
+{
+  for (char *p = text; *p != '\0';) {
+    size_t n = letter((const uint8_t *)p);
+    if (n == 0)
+      *p = '?';
+    p += n > 0 ? n : 1;
+  }
+}
+
 void fault_write(struct fault *f, const char *code, const char *format, ...)
 {
   snprintf(f->code, sizeof f->code, "%s", code);
@@ -60,4 +86,5 @@ void fault_write(struct fault *f, const char *code, const char *format, ...)
   va_start(ap, format);
   vsnprintf(f->text, sizeof f->text, format, ap);
   va_end(ap);
+  make_utf8(f->text);
 }

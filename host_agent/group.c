@@ -393,7 +393,7 @@ static bool digest(struct group *g, const json_t *whole, struct fault *why)
     const json_t *hex = json_array_get(json_array_get(list, i), 1);
     if (block > UINT32_MAX || !json_is_string(hex) ||
         !hex_read(digest, 32, json_string_value(hex), json_string_length(hex)))
-      return fault_set(why, "bad_request", "blocks[%zu] is not [block, SHA-256 as hex]", i);
+      return fault_set(why, "bad_request", "blocks[%zu] is not [block, BLAKE3 as hex]", i);
     if (!receiver_digest(g, (uint32_t)block, digest, why))
       return false;
   }

@@ -280,6 +280,22 @@ def test_what_a_directory_may_not_have(net: Net, tmp_path: Path) -> None:
     sock.close()
 
 
+def test_a_refusal_is_told_whatever_bytes_the_name_at_fault_has(net: Net, tmp_path: Path) -> None:
+    """JSON has letters only: a refusal that could not be written would never come."""
+    for number, name in enumerate([b"caf\xe9", b"x" + "\N{PACKAGE}".encode() * 62]):  # Latin-1; cut off within a letter
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        os.symlink(b"/etc/passwd", os.fsencode(folder) + b"/" + name)
+        answer = ask(net, folder)
+        assert answer["code"] == "bad_bundle" and "may lead outside" in answer["error"], answer
+        os.unlink(os.fsencode(folder) + b"/" + name)
+        os.mkfifo(os.fsencode(folder) + b"/" + name)
+        assert ask(net, folder)["code"] == "denied"
+    for before in ("", "x"):
+        missing = net.member("a", {"path": f"{tmp_path}/{before}{'/'.join(['é' * 100] * 5)}"})
+        assert net.client("a").request("stat", missing)["a"]["code"] == "not_found"
+
+
 def attributes(*named: tuple[bytes, bytes]) -> bytes:
     rows = b"".join(bytes([len(name)]) + name + struct.pack(">I", len(value)) + value for name, value in named)
     return struct.pack(">I", len(rows)) + rows
