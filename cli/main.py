@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def report(error: DatacastError) -> int:
     """Print an error for a person; the exit code that goes with it."""
-    from .output import visible
+    from datacast.core.visible import visible
 
     remedy, text = getattr(error, "remedy", ""), "\n".join(map(visible, str(error).split("\n")))
     print(f"datacast: {text}{f'; {remedy}' if remedy and remedy not in text else ''}", file=sys.stderr)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from datacast.core.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -16,14 +18,6 @@ if TYPE_CHECKING:
 
 PIPE_COLUMNS = 180
 """Of what goes into a pipe or a file, where $COLUMNS does not say: rows stay whole for grep and awk."""
-
-
-CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-
-
-def visible(text: str) -> str:
-    """Names and errors come from others: what would move a terminal's cursor or end a row is shown, and not done."""
-    return text.translate(CONTROL)
 
 
 def output(stderr: bool = False) -> Console:

@@ -90,7 +90,7 @@ class Cordons:
     async def _keep(self, name: str, reason: str) -> None:
         _, revision = self._nodes.get(name, ("", 0))
         try:
-            self._nodes[name] = reason, await self.kept.put(CORDONS + name, reason, revision)
+            self._nodes[name] = reason, await self.kept.overwrite(CORDONS + name, reason, revision)
         except StoreError as error:
             raise unwritten(error, name) from error
 
@@ -100,7 +100,7 @@ class Cordons:
             remedy = "`datacast hosts` shows who is"
             raise Problem(404, "not_cordoned", f"{name} is not cordoned", what=name, remedy=remedy)
         try:
-            await self.kept.delete(CORDONS + name, self._nodes[name][1])
+            await self.kept.remove(CORDONS + name, self._nodes[name][1])
         except StoreError as error:
             raise unwritten(error, name) from error
         self._nodes.pop(name, None)

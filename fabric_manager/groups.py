@@ -46,6 +46,8 @@ log = logging.getLogger("datacast.fabric_manager")
 
 KEEP_GROUPS = 1000
 """Finished groups that are remembered."""
+LIVE_MAX = 4096
+"""Groups that run or wait: each is looked at whenever one may begin."""
 AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
 """So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
@@ -149,7 +151,16 @@ class Groups:
             )  # fmt: skip
         return known
 
+    def _room(self) -> None:
+        """Raises Problem: there is none for one more."""
+        if len(self._live) >= LIVE_MAX:
+            raise Problem(
+                429, "too_many_groups", f"{LIVE_MAX} groups run or wait, that is the most", what="groups",
+                remedy="wait until some have ended, or cancel some",
+            )  # fmt: skip
+
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
+        self._room()
         await self._agents_return(spec)
         receivers = requests.receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
@@ -253,6 +264,7 @@ class Groups:
         """Start a group again that has failed or reached a part of its receivers. Raises Problem."""
         record = self.get(group)
         if record.state in ("failed", "partial"):
+            self._room()
             missing = [name for name in record.receivers if name not in record.done]
             if not any(self.fabric.nodes[name].registered for name in record.spec.roots):
                 raise requests.no_agent(record.spec.source)

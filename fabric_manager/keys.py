@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import zlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -26,6 +28,18 @@ LED = "led"
 TREE_ID_MAX = 0xFFFFFFFF
 RESERVE = 4096
 """Tree ids taken from the store at once."""
+PLAIN_MAX, PACKED = 32 << 10, "zlib:"
+"""Records of thousands of receivers repeat themselves: longer ones are packed."""
+
+
+def packed(data: bytes) -> str:
+    """As the store keeps it."""
+    return data.decode() if len(data) <= PLAIN_MAX else PACKED + base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def unpacked(text: str) -> str:
+    """Raises ValueError, zlib.error."""
+    return zlib.decompress(base64.b64decode(text[len(PACKED) :])).decode() if text.startswith(PACKED) else text
 
 
 class Kept:
@@ -36,6 +50,7 @@ class Kept:
         self.store, self.guard = store, guard
         self.deposed = False
         self.again: Callable[[], Awaitable[Guard | None]] | None = None
+        self._replacing = asyncio.Lock()
 
     async def _guarded(self, write: Callable[[Guard | None], Awaitable[T]]) -> T:
         guard = self.guard
@@ -56,6 +71,25 @@ class Kept:
 
     async def delete(self, key: str, revision: int) -> None:
         await self._guarded(lambda guard: self.store.delete(key, revision, guard=guard))
+
+    async def overwrite(self, key: str, value: str, revision: int) -> int:
+        """As put, of what is replaced as a whole: where it has another revision than is known here, a write of this
+        process was carried out though its answer was lost, or another request was quicker."""
+        async with self._replacing:
+            try:
+                return await self.put(key, value, revision)
+            except Conflict:
+                entry = await self.store.get(key)
+                return await self.put(key, value, entry.revision if entry else 0)
+
+    async def remove(self, key: str, revision: int) -> None:
+        """As delete, likewise."""
+        async with self._replacing:
+            try:
+                await self.delete(key, revision)
+            except Conflict:
+                if (entry := await self.store.get(key)) is not None:
+                    await self.delete(key, entry.revision)
 
 
 def under(prefix: str, entries: Iterable[Entry]) -> list[Entry]:

@@ -50,7 +50,7 @@ class RateCaps:
         key = WHOLE if host is None else _HOST + host
         _, revision = self._caps.get(key, (0, 0))
         try:
-            self._caps[key] = most_bps, await self.kept.put(CAPS + key, str(most_bps), revision)
+            self._caps[key] = most_bps, await self.kept.overwrite(CAPS + key, str(most_bps), revision)
         except StoreError as error:
             raise unwritten(error, host or WHOLE) from error
         self._changed(self.whole, self.hosts)
@@ -62,8 +62,8 @@ class RateCaps:
             what = "the fabric" if host is None else f"host {host}"
             raise Problem(404, "no_cap", f"{what} has no cap", what=host or WHOLE, remedy="`datacast caps` shows them")
         try:
-            await self.kept.delete(CAPS + key, self._caps[key][1])
+            await self.kept.remove(CAPS + key, self._caps[key][1])
         except StoreError as error:
             raise unwritten(error, host or WHOLE) from error
-        del self._caps[key]
+        self._caps.pop(key, None)
         self._changed(self.whole, self.hosts)

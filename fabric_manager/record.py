@@ -5,7 +5,6 @@ Records are never changed, only followed by another one: machine.py makes those,
 
 from __future__ import annotations
 
-import base64
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from datacast.services.validation import first_error
 from .api import GroupSpec, GroupState
 from .api.records import GroupChange, GroupRecord, GroupSummary, Receiver, Tree
 from .api.reports import Adopt, Progress, ReceiverFigures
+from .keys import packed, unpacked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,25 +76,18 @@ class Record:
         )
 
 
-PLAIN_MAX, PACKED = 32 << 10, "zlib:"
-"""Records of thousands of receivers repeat themselves: longer ones are packed."""
 _adapter: TypeAdapter[Record] = TypeAdapter(Record)
 
 
 def dump(record: Record) -> str:
     """As the store keeps it."""
-    data = _adapter.dump_json(record, exclude_defaults=True)
-    if len(data) <= PLAIN_MAX:
-        return data.decode()
-    return PACKED + base64.b64encode(zlib.compress(data, 1)).decode()
+    return packed(_adapter.dump_json(record, exclude_defaults=True))
 
 
 def load(text: str) -> Record:
     """Raises StoreError: no record, or one of a newer version."""
     try:
-        if text.startswith(PACKED):
-            text = zlib.decompress(base64.b64decode(text[len(PACKED) :])).decode()
-        return _adapter.validate_json(text)
+        return _adapter.validate_json(unpacked(text))
     except (ValueError, zlib.error) as error:
         if not isinstance(error, ValidationError):
             raise StoreError(f"the store holds what is no group's record: {error}") from error

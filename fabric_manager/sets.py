@@ -29,7 +29,7 @@ class Sets:
         check_hosts(self.fabric, "hosts", hosts)
         _, revision = self._sets.get(name, ([], 0))
         try:
-            self._sets[name] = hosts, await self.kept.put(SETS + name, json.dumps(hosts), revision)
+            self._sets[name] = hosts, await self.kept.overwrite(SETS + name, json.dumps(hosts), revision)
         except StoreError as error:
             raise unwritten(error, name) from error
         return HostSet(name=name, hosts=hosts)
@@ -46,7 +46,7 @@ class Sets:
         if name not in self._sets:
             raise _none(name)
         try:
-            await self.kept.delete(SETS + name, self._sets[name][1])
+            await self.kept.remove(SETS + name, self._sets[name][1])
         except StoreError as error:
             raise unwritten(error, name) from error
         self._sets.pop(name, None)

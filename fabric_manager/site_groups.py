@@ -6,7 +6,7 @@ from __future__ import annotations
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
 
-from .keys import SITE_GROUPS, Kept, under
+from .keys import SITE_GROUPS, Kept, packed, under, unpacked
 
 KEPT_MAX = 4096
 TEXT_MAX = 4 << 20
@@ -22,7 +22,7 @@ class SiteGroups:
 
     def begin(self, entries: list[Entry]) -> None:
         """With what the store holds."""
-        self._records = {entry.key: (entry.value, entry.revision) for entry in under(SITE_GROUPS, entries)}
+        self._records = {entry.key: (unpacked(entry.value), entry.revision) for entry in under(SITE_GROUPS, entries)}
 
     def all(self) -> dict[str, str]:
         return {group: text for group, (text, _) in sorted(self._records.items())}
@@ -37,7 +37,7 @@ class SiteGroups:
             )  # fmt: skip
         _, revision = self._records.get(group, ("", 0))
         try:
-            self._records[group] = text, await self.kept.put(SITE_GROUPS + group, text, revision)
+            self._records[group] = text, await self.kept.put(SITE_GROUPS + group, packed(text.encode()), revision)
         except StoreError as error:
             raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
 

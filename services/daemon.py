@@ -8,18 +8,25 @@ from collections.abc import Coroutine
 from typing import Any
 
 from datacast.core.errors import DatacastError, UsageError
+from datacast.core.visible import visible
 
 from . import eventloop, garbage
+
+
+class Line(logging.Formatter):
+    """Of a log: whatever a message holds, it is one line. A traceback has its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = visible(record.message)
+        return super().formatMessage(record)
 
 
 def run(program: str, main: Coroutine[Any, Any, None], verbose: bool) -> None:
     """Runs the service `program` until it ends. What it cannot go on from is one line on standard error and exit
     status 1 (2 where the command line is at fault, 130 after Ctrl-C). Logs warnings, and with `verbose` its work."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="%(asctime)s %(name)s %(levelname)s %(message)s",
-    )
+    log = logging.StreamHandler(sys.stderr)
+    log.setFormatter(Line("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[log])
     try:
         eventloop.run(garbage.beside(main))
     except DatacastError as error:

@@ -7,6 +7,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec, NodeSpec
 from datacast.fabric_manager.api.orders import Ping
@@ -81,13 +82,19 @@ class ControllerClient:
         params: Params | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
+        return self._asked(method, path, body, params, headers)[0]
+
+    def _asked(
+        self, method: str, path: str, body: Any, params: Params | None, headers: dict[str, str] | None
+    ) -> tuple[Any, str]:
+        """The answer, and where its header says that more of it is (Link)."""
         content = None if body is None else json.dumps(body).encode()
         headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in self._urls:
             try:
                 with self._clients[self._at].ask(method, path, content, params, headers) as answer:
-                    return decoded(answer.status, answer.read(), self.url)
+                    return decoded(answer.status, answer.read(), self.url), answer.headers.get("link", "")
             except FAILED as error:
                 failure = self._unreachable(error)
                 self._next()
@@ -134,9 +141,16 @@ class ControllerClient:
         return self.told(GroupRecord, "POST", "/groups", given(spec), headers={"idempotency-key": key} if key else None)
 
     def groups(self, state: str | None = None, label: str | None = None) -> list[GroupSummary]:
-        """`label`: NAME=VALUE."""
+        """All of them, oldest first. `label`: NAME=VALUE."""
         params = {key: text for key, text in (("state", state), ("label", label)) if text}
-        return self.told(list[GroupSummary], "GET", "/groups", params=params)
+        rows: list[GroupSummary] = []
+        while True:
+            page, link = self._asked("GET", "/groups", None, params, None)
+            rows += formed(page, list[GroupSummary], f"controller at {self.url}")
+            after = parse_qs(urlsplit(link.partition(">")[0].removeprefix("<")).query).get("after")
+            if not after or after[0] == params.get("after"):
+                return rows
+            params["after"] = after[0]
 
     def group(self, group: str) -> GroupRecord:
         return self.told(GroupRecord, "GET", f"/groups/{segment(group)}")
@@ -214,12 +228,13 @@ class ControllerClient:
     def remove_receiver(self, group: str, host: str) -> GroupRecord:
         return self.told(GroupRecord, "DELETE", f"/groups/{segment(group)}/receivers/{segment(host)}")
 
-    def events(self, group: str | None = None, pings: bool = False) -> Iterator[Event]:
+    def events(self, group: str | None = None, pings: bool = False, since: str = "none") -> Iterator[Event]:
         """Events as they come, each with its `type`, of all groups first the `groups` as they stand; ends when the
         controller does. pings: also those that only say that it is there, the first at once: what happened before is
-        in the record then, and who waits may look at the clock."""
+        in the record then, and who waits may look at the clock. since: the last event that was heard before: then what
+        was missed, where that is known, in place of what there is."""
         params = {"group": group} if group else None
-        headers = {"last-event-id": "none"}  # what happened before one listens must not be missed
+        headers = {"last-event-id": since}  # what happened before one listens must not be missed
         try:
             with self._clients[self._at].ask(
                 "GET", "/events", params=params, headers=headers, silence=SILENCE_S

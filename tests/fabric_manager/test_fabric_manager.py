@@ -20,6 +20,7 @@ from commands import command
 from plain import PlainClient
 from small import bcube41, run, star, until
 
+from datacast.fabric_manager import groups
 from datacast.fabric_manager.api.reports import Progress
 from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
@@ -194,6 +195,42 @@ def test_sets_are_kept_and_used() -> None:
     record, listed, gone = run(scenario())
     assert record["state"] == "done" and list(record["receivers"]) == ["h1", "h3"]
     assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
+
+
+def test_what_two_ask_for_at_the_same_moment_is_no_conflict() -> None:
+    async def scenario():
+        async with lab(star(4)) as it:
+            racks = [["h0"], ["h1"], ["h2", "h3"]]
+            await asyncio.gather(*(it.client.put_set("rack", hosts) for hosts in racks))
+            await asyncio.gather(*(it.client.cap("h1", bps) for bps in (10**6, 2 * 10**6)))
+            await asyncio.gather(*(it.client.cordon("h2", why) for why in ("fans", "disks")))
+            told = await it.client.get_set("rack"), await it.client.caps()
+            entries = {entry.key: entry.value for entry in await it.manager.store.list("")}
+            gone = await asyncio.gather(*(it.client.delete_set("rack") for _ in range(2)), return_exceptions=True)
+            return racks, told, entries, gone, await it.client.sets()
+
+    racks, (rack, caps), entries, gone, sets = run(scenario())
+    assert rack["hosts"] in racks and json.loads(entries["sets/rack"]) == rack["hosts"]
+    assert caps["hosts"]["h1"] == int(entries["caps/host/h1"])
+    assert sets == {} and all(error is None or error.code == "set_not_found" for error in gone)
+
+
+def test_more_groups_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "LIVE_MAX", 3)
+
+    async def scenario():
+        async with lab(star(3), rates=[1000.0]) as it:
+            it.world.sizes["/f"] = 50_000_000
+            order = {"source": "h0", "receivers": ["h1"], "source_path": "/f"}
+            made = [await it.client.create_group(order) for _ in range(3)]
+            with pytest.raises(Problem) as refused:
+                await it.client.create_group(order)
+            await it.client.cancel_group(made[0]["id"])
+            await it.end(made[0])
+            return refused.value, await it.client.create_group(order)
+
+    refused, after = run(scenario())
+    assert (refused.status, refused.code) == (429, "too_many_groups") and after["state"] in ("queued", "starting")
 
 
 async def kill_one(it: Any, like: dict[str, Any]) -> str:

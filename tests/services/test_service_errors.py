@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from small import run
 from datacast.fabric_manager import main as fabric_manager
 from datacast.fabric_manager import site_groups
 from datacast.fabric_manager.keys import Kept
-from datacast.services import config_file
+from datacast.services import config_file, daemon
 from datacast.services.framing import FRAME_MAX, FramingError, encode, read
 from datacast.services.problems import NO_LEADER, JsonClient, Problem, Unreachable, http_client
 from datacast.services.service import HttpServer, ListenError, install_problem_handlers, listen, validation_problem
@@ -31,6 +33,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--site", action="append", default=[])
     made.add_argument("--quiet", action="store_true")
     return made
+
+
+def test_text_of_others_makes_no_lines_of_its_own_in_the_log() -> None:
+    try:
+        raise OSError("disk")
+    except OSError:
+        told = ("h0:/srv/a\n2026-01-01 00:00:00 datacast ERROR all is lost\x1b[2J",)
+        record = logging.LogRecord("datacast", logging.WARNING, "", 0, "group %s", told, sys.exc_info())
+    first, *traceback = daemon.Line("%(levelname)s %(message)s").format(record).splitlines()
+    assert first == "WARNING group h0:/srv/a\\x0a2026-01-01 00:00:00 datacast ERROR all is lost\\x1b[2J"
+    assert traceback[0] == "Traceback (most recent call last):" and traceback[-1] == "OSError: disk"
 
 
 def test_options_from_a_file_come_before_those_of_the_command_line(tmp_path: Path) -> None:
@@ -261,6 +274,7 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_groups, "KEPT_MAX", 2)
+    long = ", ".join(f"site/host-{number}" for number in range(100_000))  # more than the store takes of a value
 
     async def scenario():
         store = open_store(str(tmp_path / "d.sqlite"))
@@ -275,6 +289,10 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
 
         await records.put("g-1", "one")
         await records.put("g-2", "two")
+        await records.put("g-1", long)
+        again = site_groups.SiteGroups(Kept(store))
+        again.begin(await store.list(""))
+        assert again.all() == {"g-1": long, "g-2": "two"}
         await records.put("g-1", "uno")
         await refused(records.put("g-3", "three"))
         await refused(records.put("g-1", "x" * (site_groups.TEXT_MAX + 1)))
