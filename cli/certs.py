@@ -41,7 +41,7 @@ def init(
     """Make an authority. An existing one is never overwritten."""
     from datacast.services.authority import Authority, describe
 
-    authority = Authority.create(folder, name=name[:64] or "datacast", days=days)
+    authority = Authority.create(folder, name=name or "datacast", days=days)
     if as_json:
         print(json.dumps(asdict(describe(authority.ca))))
     else:
@@ -113,6 +113,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what certificates say. Exit code 1 when one has expired, is not valid yet, or is of another authority."""
+    from datacast.core.visible import visible
     from datacast.services.authority import AuthorityError, describe, read_certificate
 
     folder = path if path.is_dir() else path.parent
@@ -125,8 +126,8 @@ def show(
         print(json.dumps([asdict(says) for says in found], indent=1))
     else:
         for says in found:
-            who = "authority" if says.authority else says.identity or "names nobody"
-            names = "".join(f" {name}" for name in (*says.dns, *says.ip))
+            who = visible("authority" if says.authority else says.identity or "names nobody")
+            names = "".join(f" {visible(name)}" for name in (*says.dns, *says.ip))
             left = f"until {says.not_after[:19]}Z ({says.days_left:.0f} days)"
             print(f"{says.file}: {who}{names}, {left}, {says.state.replace('_', ' ')}, serial {says.serial}")
     if any(says.state not in ("ok", "expires_soon") for says in found):

@@ -40,7 +40,7 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
         controller = _lab_rest() or controller
     token = None if token_file else os.environ.get(ENV_TOKEN)
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "datacast" / "token"
-    path = token_file or (own if own.is_file() else _lab_token(controller))
+    path = token_file or (own if os.path.isfile(own) else _lab_token(controller))  # another user's is not there
     if not token and path is not None:
         try:
             token = path.read_text(errors="replace").strip()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from datacast.controller.api import DEFAULT_URL
+from datacast.controller.api import DEFAULT_URL, ControllerClient
 from datacast.controller.api.records import Event
+from datacast.core.visible import visible
 from datacast.fabric_manager.api.records import AllGroups, GroupChange
 from datacast.fabric_manager.api.topology import LinkChange, NodeChange, Topology
+from datacast.services.problems import Problem
 
 from .connection import Controller, Json, TokenFile, connect
 from .output import json_text, rate_text
+
+AGAIN_S, UNREACHABLE = 0.5, 503
 
 
 def register(app: typer.Typer) -> None:
@@ -25,10 +32,32 @@ def events(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Show what happens as it happens: groups, links, hosts. Ctrl-C ends it."""
+    """Show what happens as it happens: groups, links, hosts. Ctrl-C ends it.
+
+    A controller that goes away is waited for."""
     with connect(controller, token_file) as client:
-        for event in client.events(group):
+        for event in _lasting(client, group):
             print(json_text(event) if as_json else told(event), flush=True)
+
+
+def _lasting(client: ControllerClient, group: str | None) -> Iterator[Event]:
+    """Also of a controller that was started again: then what was missed, or all as it stands. Raises Problem."""
+    since, there, said = "none", False, False
+    while True:
+        why = f"{client.url} has ended the stream"
+        try:
+            for event in client.events(group, since=since):
+                since, there, said = getattr(event, "event", "") or since, True, False
+                yield event
+            there = True
+        except Problem as problem:
+            if not there or problem.status != UNREACHABLE:
+                raise
+            why = str(problem)
+        if not said:
+            print(f"datacast: {visible(why)}; trying again", file=sys.stderr, flush=True)
+        said = True
+        time.sleep(AGAIN_S)
 
 
 def told(event: Event) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,18 +62,29 @@ def init(
 
 
 def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
-    """Write everything. Raises DatacastError when the folder is there already."""
-    import json
-
-    from datacast import topologies
+    """Write everything, or nothing. Raises DatacastError when the folder is there already."""
     from datacast.cli.site_file import SiteError
-    from datacast.services.authority import Authority, Identity
-    from datacast.services.tokens import create
 
     try:
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise SiteError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
+    try:
+        _fill(site, graph, folder, days)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise SiteError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
+        raise
+
+
+def _fill(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
+    import json
+
+    from datacast import topologies
+    from datacast.services.authority import Authority, Identity
+    from datacast.services.tokens import create
+
     authority = Authority.create(folder / "authority", name="datacast site", days=3650)
     _, secret = create(folder / "tokens.json", "site", "admin")
     (folder / "token").touch(0o600)

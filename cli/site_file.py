@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from datacast.core.errors import DatacastError
+from datacast.core.quantities import parse_rate
 from datacast.services.validation import first_error
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 BYTES_MAX = 8 << 20
 INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+"""As agents take one."""
 
 
 class Checked(BaseModel):
@@ -58,6 +61,20 @@ class Site(Checked):
     switches: dict[str, Machine] = {}
 
     _checked = field_validator("controller")(_address)
+
+    @field_validator("link_rate")
+    @classmethod
+    def _rate(cls, rate: str) -> str:
+        parse_rate(rate)
+        return rate
+
+    @field_validator("hosts", "switches")
+    @classmethod
+    def _named(cls, machines: dict[str, Machine]) -> dict[str, Machine]:
+        for name in machines:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name for a machine: give 1 to 64 letters, digits or ._-")
+        return machines
 
 
 class SiteError(DatacastError):

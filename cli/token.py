@@ -18,7 +18,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 HELP = """Make, list and revoke tokens for the REST API.
 
 FILE is what `datacast-controller --tokens FILE` reads, also while it runs. It holds hashes; a token itself is shown
-once. Roles: viewer (look), operator (order and cancel groups too), admin (change sets of hosts too)."""
+once. Roles: viewer (look), operator (order and cancel groups too), admin (change sets, cordons, caps and the topology
+too)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +46,7 @@ def create(
 
 def listing(file: File, as_json: Json = False) -> None:
     """List the tokens: id, role, name, end."""
+    from datacast.core.visible import visible
     from datacast.services import tokens
 
     found = tokens.read(file)
@@ -53,7 +55,7 @@ def listing(file: File, as_json: Json = False) -> None:
         return
     for token in found:
         until = "for ever" if token.expires is None else f"{'expired' if token.expired else 'until'} {token.expires}"
-        print(f"{token.id}  {token.role:8}  {until}  {token.name}")
+        print(f"{token.id}  {token.role:8}  {until}  {visible(token.name)}")
 
 
 def revoke(

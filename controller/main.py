@@ -75,6 +75,7 @@ async def run(args: argparse.Namespace) -> None:
                 f"datacast-controller: site {coordinator.name}, knows {len(coordinator.peers.all)} others", flush=True
             )
         await stop.wait()
+        client.end_streams()  # first: a server waits for its answers, and then breaks them off
         await server.stop()
         if coordinator is not None:
             await coordinator.stop()

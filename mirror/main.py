@@ -9,6 +9,7 @@ from pathlib import Path
 
 from datacast.controller.api import ControllerClient, GroupSpec
 from datacast.services import config_file, daemon, privileges
+from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import TlsError, is_local
 
@@ -43,7 +44,10 @@ async def run(args: argparse.Namespace) -> None:
 
 def _on_demand(args: argparse.Namespace, store: Store) -> OnDemand:
     def client() -> ControllerClient:
-        token = Path(args.token_file).read_text().strip() if args.token_file else None
+        try:
+            token = Path(args.token_file).read_text().strip() if args.token_file else None
+        except (OSError, UnicodeDecodeError) as error:  # perhaps it is just being written anew
+            raise Problem(503, "bad_token_file", f"cannot read {args.token_file}: {error}") from error
         return ControllerClient(args.controller, token=token)
 
     to: str = args.to

@@ -99,7 +99,7 @@ class Authority:
         except OSError as error:
             raise AuthorityError(f"cannot make {folder}: {error.strerror}", str(folder)) from error
         now, key = _now(), ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _short(name))])
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         certificate = (
             _builder(subject, subject, key.public_key(), now - EARLY, now + datetime.timedelta(days=days))
@@ -166,7 +166,7 @@ class Authority:
             x509.UniformResourceIdentifier(uri)
             for uri in (uris if uris is not None else [f"{SCHEME}{identity.role}/{n}" for n in identity.names])
         ]
-        names += [x509.DNSName(name) for name in dns]
+        names += [_dns(name) for name in dns]
         names += [x509.IPAddress(_ip(text)) for text in ip]
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._certify(identity, key.public_key(), start, ends, names)
@@ -348,6 +348,20 @@ def _usage(*, cert_sign: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _short(name: str) -> str:
+    """What a certificate takes of it: 64 bytes."""
+    return name.encode(errors="replace")[:64].decode(errors="ignore")
+
+
+def _dns(text: str) -> x509.DNSName:
+    try:
+        return x509.DNSName(text)
+    except ValueError as error:
+        raise AuthorityError(
+            f"{text!r} is no host name for a certificate", text, "write it in ASCII, as DNS has it (xn--…)"
+        ) from error
 
 
 def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -16,6 +16,8 @@ from datacast.core.errors import DatacastError
 from .tls import PLAIN, Security, TlsError, explain
 
 if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
     from .asking import HttpClient, Params
 
 T = TypeVar("T")
@@ -155,6 +157,8 @@ class JsonClient:
             http_client(one, timeout=timeout, service=self.service, security=security, role=self.role)
             for one in self._urls
         ]
+        self._streams: set[ClientResponse] = set()
+        self._ends = False
 
     @property
     def url(self) -> str:
@@ -177,6 +181,12 @@ class JsonClient:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    def end_streams(self) -> None:
+        """Whoever reads one hears that it has ended: before a service stops that passes them on."""
+        self._ends = True
+        for stream in self._streams:
+            stream.close()
 
     async def close(self) -> None:
         for client in self._clients:
@@ -258,6 +268,7 @@ class JsonClient:
 
         try:
             answer = await self._http.ask("GET", path, params=params, headers=headers, silence=SILENCE_S)
+            self._streams.add(answer)
             try:
                 if answer.status == 307:
                     self._next(answer.headers.get("location", ""))
@@ -272,8 +283,11 @@ class JsonClient:
                 async for line in lines(answer):
                     yield line
             finally:
+                self._streams.discard(answer)
                 answer.close()
         except FAILED as error:
+            if self._ends:
+                return
             problem = self._unreachable(error)
             if str(error) != "it follows another":
                 self._next()
@@ -281,5 +295,5 @@ class JsonClient:
 
 
 def segment(text: str) -> str:
-    """A text as one segment of a URL's path."""
-    return quote(text, safe="")
+    """A text as one segment of a URL's path. What is no Unicode (of a command line) is the name of nothing."""
+    return quote(text, safe="", errors="replace")

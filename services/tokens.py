@@ -28,7 +28,7 @@ from . import durable
 log = logging.getLogger("datacast.tokens")
 
 ROLES = ("viewer", "operator", "admin")
-"""Each may do what those before it may: look; order groups; change sets of hosts."""
+"""Each may do what those before it may: look; order groups; change sets, cordons, caps and the topology."""
 PREFIX = "dct_"
 BYTES_MAX = 1 << 20
 TOKENS_MAX = 1000

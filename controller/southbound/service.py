@@ -33,9 +33,6 @@ from datacast.controller.southbound.told import Registration
 from datacast.core.wire import drop_name
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from datacast.controller.p4runtime.shim import P4RuntimeClient
 
 log = logging.getLogger("datacast.controller.switches")

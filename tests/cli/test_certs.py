@@ -121,6 +121,7 @@ def test_show_tells_what_is_wrong(tmp_path: Path) -> None:
         (["issue", "CA"], "ROLE/NAME"),
         (["issue", "CA", "--topology", "bcube:0,0"], "bcube"),
         (["issue", "CA", "agent/a", "--ip", "nowhere"], "is no IP address"),
+        (["issue", "CA", "agent/a", "--dns", "bücher.example"], "is no host name for a certificate"),
         (["issue", "NONE", "agent/a"], "datacast certs init"),
         (["show", "NONE"], "cannot read"),
         (["show", "CA/ca.key"], "is no certificate in PEM"),
@@ -135,6 +136,11 @@ def test_bad_input_is_named(tmp_path: Path, args: list[str], words: str) -> None
     done = datacast("certs", *places)
     assert done.returncode in (1, 2) and words in done.stderr, done.stderr
     assert sorted(path.name for path in (tmp_path / "CA").iterdir()) == ["ca.key", "ca.pem"]
+
+
+def test_an_authority_s_name_is_cut_to_what_a_certificate_takes(tmp_path: Path) -> None:
+    good("certs", "init", tmp_path / "ca", "--name", "Straße" * 20)
+    assert "authority" in good("certs", "show", tmp_path / "ca")
 
 
 def test_a_key_of_another_authority_makes_nothing(tmp_path: Path) -> None:
@@ -181,6 +187,9 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     listed = json.loads(good("token", "list", path, "--json"))
     assert [entry["role"] for entry in listed] == ["viewer", "admin"] and "sha256" not in listed[0]
     assert "ci" in good("token", "list", path) and secret not in good("token", "list", path)
+    good("token", "create", path, "--name", "a\n\x1b[2J")
+    assert "a\\x0a\\x1b[2J" in good("token", "list", path).splitlines()[-1]
+    good("token", "revoke", path, json.loads(good("token", "list", path, "--json"))[-1]["id"])
     assert "revoked" in good("token", "revoke", path, made["id"])
     assert [entry["role"] for entry in json.loads(good("token", "list", path, "--json"))] == ["admin"]
     for args, words in (

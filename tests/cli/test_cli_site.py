@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import tarfile
@@ -11,6 +13,9 @@ import pytest
 import yaml
 from commands import command
 
+from datacast.cli import site as cli_site
+from datacast.cli.site_file import load
+from datacast.core.errors import DatacastError
 from datacast.services.authority import describe
 
 DATACAST = Path(sys.executable).parent / "datacast"
@@ -70,9 +75,22 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
         ("controller:", "mtu: 9\ncontroller:", "mtu"),
         ("bcube:2,1", "cube:2", "cube:2"),
         ("{address", "{{", "YAML"),
+        ("controller:", "link-rate: fast\ncontroller:", "link-rate: 'fast' is no rate"),
+        ("s0.0:", "s0 0:", "switches: 's0 0' is no name"),
     ],
 )
 def test_a_wrong_site_is_refused_by_name(tmp_path: Path, old: str, new: str, told: str) -> None:
     done = init(tmp_path, SITE.replace(old, new, 1))
     assert done.returncode != 0 and told in done.stderr, done.stderr
     assert not (tmp_path / "site").exists()
+
+
+def test_a_site_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, files: dict[str, bytes]) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "site.yaml").write_text(SITE)
+    monkeypatch.setattr(cli_site, "_pack", full)
+    with pytest.raises(DatacastError, match="cannot be made: No space left"):
+        cli_site.make(*load(tmp_path / "site.yaml"), tmp_path / "site", 1)
+    assert not (tmp_path / "site").exists(), "it can be asked for again"

@@ -18,6 +18,7 @@ from small import run, star, until
 
 from datacast.cli.arguments import with_receivers
 from datacast.cli.shards import with_holds, with_shards
+from datacast.controller import group_rest
 from datacast.controller.api import DEFAULT_URL, ControllerClient
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
@@ -232,6 +233,23 @@ def test_ctrl_c_in_status_stops_the_watching_only() -> None:
     assert cancelled[0] == 0 and "is cancelled" in cancelled[1]
 
 
+def test_all_groups_are_listed_however_many_pages_they_are(monkeypatch) -> None:
+    """The newest come last: of a fabric that remembers a thousand, those that run would be missing."""
+    monkeypatch.setattr(group_rest, "PAGE", 2)
+    order = GroupSpec(source="h0", source_path="/srv/file", receivers=["h1"])
+
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            with ControllerClient(url) as client:
+                made = [(await asyncio.to_thread(client.create_group, order)).id for _ in range(5)]
+                await asyncio.to_thread(client.cancel_group, made[-1])
+            return made, await datacast("groups", "--json", url=url), await datacast("groups", url=url)
+
+    made, (code, out, _), (_, shown, _) = run(scenario())
+    assert (code, [row["id"] for row in json.loads(out)]) == (0, made)
+    assert all(group in shown for group in made)
+
+
 WRONG: list[tuple[list[str], int, str]] = [
     (["send", "/srv/file", "--from", "h0", "--to", "h1,h1"], 2, "h1 is named twice"),
     (["send", "/srv/file", "--from", "h0", "--to", "h0"], 2, "the source h0 is among the receivers"),
@@ -275,6 +293,22 @@ def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
     assert code == 4
     why = "no controller answers at http://127.0.0.1:9: Connection refused; "
     assert f"{why}see that datacast-controller runs there, or name another with --controller" in " ".join(err.split())
+
+
+def test_a_folder_of_settings_that_cannot_be_looked_into_holds_no_token() -> None:
+    """As another user's, which `setpriv` and some services leave in the environment."""
+    settings = {**environment("http://127.0.0.1:9"), "XDG_CONFIG_HOME": "/" + 300 * "x"}
+    code, _, err = command("groups", environment=settings)
+    assert code == 4 and "no controller answers" in err, err
+
+
+def test_what_is_no_unicode_is_the_name_of_nothing() -> None:
+    async def scenario():
+        async with service([1.0]) as (_, url):
+            return [await datacast(*args, url=url) for args in (["status", "caf\udce9"], ["cancel", "\udce9"])]
+
+    for code, out, err in run(scenario()):
+        assert code == 3 and not out and "there is no group" in err and "Traceback" not in err, err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +74,31 @@ def test_join_hands_its_arguments_to_the_script(tmp_path: Path) -> None:
     )
     assert refused.returncode == 1 and "http://h:1 is no address" in refused.stderr
     assert not (tmp_path / "etc").exists()
+
+
+@pytest.mark.parametrize(("given", "told"), [(f"dcj-{'0' * 64}-{'0' * 48}", "does not answer"), ("", "no token")])
+def test_join_takes_a_token_from_standard_input_without_the_end_of_its_line(
+    tmp_path: Path, given: str, told: str
+) -> None:
+    words = ["sh", str(join.PLACES[1]), "https://127.0.0.1:9", "-"]
+    environment = {**os.environ, "DATACAST_ETC": str(tmp_path)}
+    done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 1 and told in done.stderr, done
+
+
+def test_join_that_is_interrupted_leaves_no_key(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {**os.environ, "DATACAST_ETC": str(tmp_path / "etc"), "TMPDIR": str(work)}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url, token = f"https://127.0.0.1:{silent.getsockname()[1]}", f"dcj-{'0' * 64}-{'0' * 48}"
+        command = ["sh", str(join.PLACES[1]), url, token]
+        joining = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+        with silent.accept()[0]:  # it asks
+            assert list(work.iterdir())
+            os.killpg(joining.pid, signal.SIGINT)  # as a terminal does
+            assert joining.wait(60) == 130
+    assert not list(work.iterdir())
 
 
 def test_join_without_its_script_names_the_package(

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 
-from small import run
+import pytest
+from small import run, star
 from test_client import datacast, service, spawn
+
+from datacast.controller.app import make_app
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.service import HttpServer, listen
+from lab import lab
 
 
 def test_hosts_are_cordoned_drained_and_take_part_again() -> None:
@@ -189,6 +196,33 @@ def test_events_tell_of_a_group_from_its_start_to_its_end() -> None:
     assert any(line.startswith(f"group {name} running") for line in lines), lines
     assert lines[-1].startswith(f"group {name} done 100%")
     assert {event["id"] for event in events if event["type"] == "group"} == {name}
+
+
+def test_events_go_on_when_the_controller_is_started_again(capfd: pytest.CaptureFixture[str]) -> None:
+    async def scenario():
+        async with lab(star(3), rates=[4000.0]) as it, FabricManagerClient(it.manager.url) as client:
+            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+            await server.start()
+            watch = await spawn("events", url=server.url)
+            lines = [await watch.stdout.readline() for _ in range(2)]
+            client.end_streams()
+            await server.stop()
+            missed = await it.end(await it.start("h0", ["h1"], 3_000_000))
+            async with FabricManagerClient(it.manager.url) as other:
+                server = HttpServer(make_app(other), listen(server.address))
+                await server.start()
+                while b"done" not in lines[-1]:
+                    lines.append(await watch.stdout.readline())
+                watch.send_signal(signal.SIGINT)
+                _, err = await watch.communicate()
+                other.end_streams()
+                await server.stop()
+            return missed["id"], lines, err.decode(), watch.returncode
+
+    name, lines, err, code = run(scenario())
+    assert lines[-1].decode().startswith(f"group {name} done") and not any(b"groups\n" in line for line in lines[2:])
+    assert err.count("trying again") == 1 and "has ended the stream" in err and code == 130
+    assert "Traceback" not in capfd.readouterr().err, "its streams were ended, not waited for and broken off"
 
 
 def test_a_fabric_without_programmed_switches_shows_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import json
@@ -22,7 +23,7 @@ from datacast.controller.api.records import GroupRecord, GroupSummary
 from datacast.fabric_manager.api import GroupSpec
 from datacast.mirror import ondemand
 from datacast.mirror.app import make_app
-from datacast.mirror.main import main
+from datacast.mirror.main import _on_demand, main
 from datacast.mirror.ondemand import AGAIN_S, AT_ONCE, OnDemand, Wish
 from datacast.mirror.store import Store
 from datacast.services.problems import Problem, Unreachable
@@ -276,6 +277,16 @@ def test_a_controller_that_stays_away_is_not_asked_for_ever(store: Store, monkey
     monkeypatch.setattr(ondemand, "RETRY_S", 0.0)
     assert wait_for(store, controller, ("r:1", "x", "sha256:" + 64 * "c")) == [None]
     assert len(controller.keys) == 1
+
+
+def test_a_token_that_cannot_be_read_leaves_the_layer_to_the_registry(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ondemand, "RETRY_S", 0.0)
+    where = {"controller": "http://127.0.0.1:1", "token_file": str(tmp_path / "gone"), "dest": "mirror"}
+    args = argparse.Namespace(**where, to="all", registry=["r:1"], patience=600.0)
+    it = _on_demand(args, store)
+    assert asyncio.run(it.fetch("r:1", "x", "sha256:" + 64 * "d")) is None
 
 
 def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:

@@ -74,6 +74,14 @@ def test_units_are_hardened_alike(name: str) -> None:
     assert name not in SERVICES or unit["CapabilityBoundingSet"] == ""
 
 
+@pytest.mark.parametrize("name", ["datacast-agent", "datacast-switch", *SERVICES])
+def test_a_unit_is_started_until_it_can_run_but_not_with_a_wrong_option(name: str) -> None:
+    """By itself systemd gives up after five tries in ten seconds, as where an interface is late."""
+    unit = units()[name]
+    assert unit["Restart"] == "on-failure" and unit["StartLimitIntervalSec"] == "0"
+    assert unit["RestartPreventExitStatus"] == "2"
+
+
 def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
     unit = units()["datacast-mirror"]
     assert "ReadWritePaths" not in unit and "StateDirectory" not in unit
