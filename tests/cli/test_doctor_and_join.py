@@ -97,7 +97,7 @@ def test_join_that_is_interrupted_leaves_no_key(tmp_path: Path) -> None:
         with silent.accept()[0]:  # it asks
             assert list(work.iterdir())
             os.killpg(joining.pid, signal.SIGINT)  # as a terminal does
-            assert joining.wait(60) == 130
+            assert joining.wait(60) in (1, 130), "the shell hears of it before or after its curl ends"
     assert not list(work.iterdir())
 
 
