@@ -84,7 +84,6 @@ class Groups:
         entries = await self.kept.store.list("")  # once: all wait for it when a leader is followed
         if under(TREE_IDS, entries):  # there was a fabric manager before
             self._return_s = time.monotonic() + AGENTS_RETURN_S
-        self.placing.begin()
         self._spawn(self.divider.run())
         for part in (self.wiring, self.sets, self.cordons, self.rate_caps, self.site_groups):
             part.begin(entries)
@@ -94,6 +93,7 @@ class Groups:
             if not machine.final(held.record):
                 self._live[held.record.id] = held
                 self.placing.inherit(held.record)
+        self.placing.begin()  # not before: workers are answered from now on
 
     async def stop(self) -> None:
         """Groups go on without this one."""

@@ -6,12 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import run, star
 
-from datacast.fabric_manager import workers
+from datacast.fabric_manager import groups, workers
 from datacast.fabric_manager.api import GroupSpec, orders
+from datacast.fabric_manager.fabric import Fabric
+from datacast.fabric_manager.keys import GROUPS, Kept
 from datacast.fabric_manager.placing import Placing
 from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import SILENCE_S, Worker, Workers
+from datacast.services.store import Entry
 
 
 class Clock:
@@ -60,6 +64,33 @@ def test_a_stream_that_ended_while_nobody_looked_has_its_time_to_come_back(clock
     assert not lost
     sweep(some, clock, 1)
     assert lost == ["its worker is gone"]
+
+
+def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answered(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records are read first, and each of a thousand takes its time."""
+
+    class Store:
+        async def list(self, prefix: str) -> list[Entry]:
+            return [Entry(GROUPS + "g-1", "", 1)]
+
+    def slow(text: str) -> Record:
+        clock.now += 3 * workers.RETURN_S
+        return Record(id="g-1", spec=GroupSpec(source="h0", source_path="/f", receivers=["h1"]), state="done")
+
+    monkeypatch.setattr(groups, "load", slow)
+
+    async def scenario() -> None:
+        some = groups.Groups(Fabric(star(2)), Kept(Store()), lambda event: None)  # type: ignore[arg-type]
+        await some.begin()
+        clock.now += workers.RETURN_S - 0.1
+        assert some.placing.workers.returning()
+        clock.now += 0.2
+        assert not some.placing.workers.returning()
+        await some.stop()
+
+    run(scenario())
 
 
 @pytest.mark.parametrize(

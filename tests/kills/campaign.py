@@ -37,6 +37,8 @@ PATIENCE_S = 60.0
 HEALTH_S = 5.0
 """Who has ended refuses at once. With half a second no handshake of TLS ended for a minute where others took the
 processors, and campaigns gave up with a leader and all its workers there."""
+ANSWER_S = 0.5
+"""So long an answer is waited for before all that have given theirs are asked once more."""
 AGAIN_SHARE = 0.005
 """Of all pieces so many may come when their block is verified: they were asked for before, over another tree."""
 EPOCH = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d\d) agent \S+ info: group (\S+): epoch (\d+) has begun", re.MULTILINE)
@@ -106,6 +108,8 @@ class Campaign:
         asks = lab.credentials.security("controller/main")
         self.client = PlainClient(lab.fabric_url, 2.0, asks)
         self.health = {url: PlainClient(url, HEALTH_S, asks) for url in lab.fabric_urls}
+        self._asked: dict[int, asyncio.Task[dict[str, Any] | None]] = {}
+        """Fabric managers, by number: the last question how they are."""
         self._groups: dict[str, dict[str, Any]] = {}
         self.unheard: dict[str, str] = {}
         """Why fabric managers did not tell how they are, by URL."""
@@ -139,7 +143,9 @@ class Campaign:
         finally:
             for task in (*callers, keeper):
                 task.cancel()
-            await asyncio.gather(*callers, keeper, return_exceptions=True)
+            for asked in self._asked.values():
+                asked.cancel()
+            await asyncio.gather(*callers, keeper, *self._asked.values(), return_exceptions=True)
         with contextlib.suppress(LabError):
             self.lab.supervisor.check()
         self._look_at_history(await self._history())
@@ -270,9 +276,17 @@ class Campaign:
         return False
 
     async def _leader(self) -> tuple[int, dict[str, Any]] | None:
+        """Whoever says first that it leads. All are asked at once: one that ends, or begins, takes a connection and is
+        silent for seconds, which no other is to wait for, nor the time that is measured here."""
         for number, url in enumerate(self.lab.fabric_urls):
-            if told := await self._health(url):
-                return number, told
+            if number not in self._asked or self._asked[number].done():
+                self._asked[number] = asyncio.create_task(self._health(url))
+        waiting, until = set(self._asked.values()), time.monotonic() + ANSWER_S
+        while waiting and (left := until - time.monotonic()) > 0:
+            _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for number, asked in self._asked.items():
+                if asked.done() and (told := asked.result()):
+                    return number, told
         return None
 
     # ---- kills ----
