@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from simulated import run as simulated
 from small import run, star
 
 from datacast.fabric_manager import groups, workers
@@ -16,6 +17,7 @@ from datacast.fabric_manager.placing import Placing
 from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import SILENCE_S, Worker, Workers
 from datacast.services.store import Entry
+from lab import lab
 
 
 class Clock:
@@ -111,3 +113,25 @@ def test_a_worker_lets_go_of_a_group_that_it_has_no_more(owned: dict[str, Any], 
     Placing.recall(SimpleNamespace(workers=some), record)  # type: ignore[arg-type]
     assert not worker.groups and worker.orders.queue.get_nowait() == orders.Drop(group="g-1", epoch=epoch)
     assert other.orders.queue.empty()
+
+
+def test_what_a_worker_missed_while_its_stream_was_away_it_is_told_when_it_is_back() -> None:
+    async def scenario():
+        async with lab(star(4), rates=[700.0]) as it:
+            group = await it.start("h0", ["h1", "h2"], 12_000_000)
+            await it.running(group, 100)
+            [worker] = it.manager.groups.placing.workers.all()
+            assert worker.orders
+            stream, worker.orders = worker.orders, None
+            await it.client.add_receiver(group["id"], "h3")
+            await it.client.remove_receiver(group["id"], "h2")
+            stream.close()
+            return await it.end(group)
+
+    record = simulated(scenario())
+    assert record["state"] == "done" and record["epoch"] == 1, record
+    assert {name: one["state"] for name, one in record["receivers"].items()} == {
+        "h1": "done",
+        "h2": "cancelled",
+        "h3": "done",
+    }
