@@ -163,7 +163,7 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: two for each core, as they wait more than they compute. Labs have LABS_AT_ONCE more, which go
 # before the others: their links are slow, and while they wait the others have the processors. Those marked `alone` have the
-# machine for themselves at the end (tests/side_by_side.py).
+# machine for themselves at the end, two at once (tests/side_by_side.py).
 JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = --side-by-side $(JOBS) --labs-at-once $(LABS_AT_ONCE)

@@ -3,7 +3,7 @@
 Each would need some five seconds of a processor to find them by itself. A process takes file after file, so that what
 a file's tests share is made once; when no file is left, it takes over half of what another one has before it. Files of
 whole labs go to `--labs-at-once` processes of their own, from the beginning, and stay whole; those processes go on
-with the other tests. Labs that are marked `alone` come last, one after the other.
+with the other tests. Labs that are marked `alone` come last, with nothing beside them but one other of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import pytest
 
 NICER = 7
 """Labs go before the other tests: their links are slow, and while they wait the others have the processors."""
+ALONE_AT_ONCE = 2
+"""They wait for slow links, and none takes a processor: two measure what one does."""
 PATIENCE_S = 90.0
 """For processes that were interrupted: a lab is taken down meanwhile."""
 
@@ -178,18 +180,18 @@ class Run:
         self.session, self.config = session, session.config
         self.workers: list[Worker] = []
         whole: dict[object, list[int]] = {}
+        alone: dict[object, list[int]] = {}
         others: list[int] = []
-        alone: list[int] = []
         for at, item in enumerate(session.items):
             if item.get_closest_marker("alone"):
-                alone.append(at)
+                alone.setdefault(item.path, []).append(at)
             elif item.get_closest_marker("lab"):
                 whole.setdefault(item.path, []).append(at)
             else:
                 others.append(at)
         self.labs = deque(whole.values())
         self.others = deque([*unit] for _, unit in groupby(others, lambda at: session.items[at].path))
-        self.alone = alone
+        self.alone = list(alone.values())
 
     def all(self) -> None:
         self.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
@@ -202,8 +204,9 @@ class Run:
                 self.start(False)
             self.serve()
             if self.alone and not self.stopped():
-                self.labs.append(self.alone)
-                self.start(True)
+                self.labs.extend(self.alone)
+                for _ in range(min(ALONE_AT_ONCE, len(self.alone))):
+                    self.start(True)
                 self.serve()
         except BaseException:
             self.interrupt()

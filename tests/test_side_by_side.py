@@ -68,15 +68,16 @@ def test_labs_have_processes_of_their_own_and_stay_with_their_file_and_what_is_a
 ) -> None:
     lab = (
         f"{SAYS}pytestmark = pytest.mark.lab\n@pytest.mark.parametrize('n', range(4))\n"
-        "def test_lab(n): say(__name__); time.sleep(0.1)\n@pytest.mark.alone\ndef test_alone(): say('alone')\n"
+        "def test_lab(n): say(__name__); time.sleep(0.1)\n"
+        "@pytest.mark.alone\ndef test_alone(): say('alone'); time.sleep(0.3)\n"
     )
     other = f"{SAYS}@pytest.mark.parametrize('n', range(6))\ndef test_other(n): say('other'); time.sleep(0.1)\n"
-    pytester.makepyfile(test_a=lab, test_b=lab, test_c=other, test_d=other)
-    run(pytester, "--labs-at-once", "2").assert_outcomes(passed=22)
+    pytester.makepyfile(test_a=lab, test_b=lab, test_c=other, test_d=lab)
+    run(pytester, "--labs-at-once", "3").assert_outcomes(passed=21)
     words = said(pytester)
-    labs = [{process for word, process in words if word == name} for name in ("test_a", "test_b")]
-    assert [len(one) for one in labs] == [1, 1] and labs[0] != labs[1]
-    assert [word for word, _ in words[-2:]] == ["alone", "alone"] and words[-1][1] == words[-2][1]
+    labs = [{process for word, process in words if word == name} for name in ("test_a", "test_b", "test_d")]
+    assert [len(one) for one in labs] == [1, 1, 1] and len(set.union(*labs)) == 3
+    assert [word for word, _ in words[-3:]] == ["alone"] * 3 and len({process for _, process in words[-3:]}) == 2
 
 
 def test_a_process_that_dies_is_told_as_its_test_and_another_goes_on(pytester: pytest.Pytester) -> None:

@@ -43,6 +43,7 @@ def test_a_group_over_memory_and_cables():
 
 @pytest.mark.root
 @pytest.mark.lab
+@pytest.mark.slow
 @pytest.mark.alone  # hellos that a busy machine keeps back take a link down, too
 @pytest.mark.parametrize("dataplane", ["dpdk", "memif"])
 def test_a_switch_is_upgraded_while_a_group_runs_and_nobody_takes_it_for_a_failure(dataplane: str):
