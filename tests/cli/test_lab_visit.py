@@ -19,7 +19,7 @@ from datacast.lab.state import State
 def became(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Command lines that this process would have turned into, from a lab of h0 and h1 on a switch s."""
     state = State(name="lab", identity="", slot=0, pid=os.getpid(), started=0)
-    state.namespaces = dict.fromkeys(("h0", "h1", "s"), os.getpid())
+    state.namespaces = dict.fromkeys(("h0", "h1", "s"), 7)
     state.ports = {"h0": ["x0"], "h1": ["x1"], "s": ["x2", "x3"]}
     state.neighbours = {"h0": ["s"], "h1": ["s"], "s": ["h0", "h1"]}
     monkeypatch.setattr(visit, "running", lambda name: state)
@@ -42,7 +42,7 @@ def run(*words: str) -> None:
         main(["lab", *words])
 
 
-INTO = ["mnexec", "-a", str(os.getpid())]
+INTO = ["mnexec", "-a", "7"]
 
 
 def test_a_command_runs_where_a_node_is_with_its_own_options(became: list[list[str]]) -> None:

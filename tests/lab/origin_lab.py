@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from lab_kit import Quiet
+from lab_kit import Quiet, eventually
 from left_over import unique_name
 from ports import free_ports
 
@@ -52,6 +53,22 @@ class OriginLab:
         [agent] = [one for one in self.lab.supervisor.processes if one.name == f"agent-{host}" and one.running]
         agent.expected = True
         agent.popen.kill()
+
+    def afresh(self) -> None:
+        """For the next test: nothing is with the hosts, and all agents are there."""
+        for host in HOSTS:
+            for entry in self.lab.host_folder(host).iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+            if not any(one.name == f"agent-{host}" and one.running for one in self.lab.supervisor.processes):
+                self.lab.start_agent(host)
+
+        def there() -> bool:
+            return all(node["registered"] for node in self.lab.rest_json("GET", "/topology")["nodes"])
+
+        eventually(there, 60, "all agents are there")
 
     def group(self, spec: dict, patience_s: float = 60.0) -> dict:
         """A group of this request, when it has ended."""

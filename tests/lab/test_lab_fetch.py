@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,23 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 SIZE = 12 << 20
 
 
+PORTS = count(8099)
+"""An origin of its own for each test: agents keep connections to those before it."""
+
+
+@pytest.fixture(scope="module")
+def its_lab(tmp_path_factory):
+    with origin_lab(tmp_path_factory.mktemp("fetch")) as it:
+        yield it
+
+
 @pytest.fixture
-def place(tmp_path):
-    with origin_lab(tmp_path) as it, Nginx(tmp_path / "nginx", it.lab.plan.root_address, 8099) as nginx:
-        it.allow({"prefix": nginx.url + "/"})
+def place(its_lab, tmp_path):
+    its_lab.afresh()
+    with Nginx(tmp_path / "nginx", its_lab.lab.plan.root_address, next(PORTS)) as nginx:
+        its_lab.allow({"prefix": nginx.url + "/"})
         put(nginx.www / "object", SIZE)
-        yield it, nginx
+        yield its_lab, nginx
 
 
 def fetch(place, fetchers):
@@ -49,7 +61,7 @@ def test_a_late_receiver_gets_it_from_those_that_have_it(place) -> None:
     """It comes while the others fetch, and is served when they are done: by them, and the origin gives nothing more."""
     it, _ = place
     data = os.urandom(3 << 20)
-    with Paced(it.lab.plan.root_address, 8098, data, 300_000) as origin:
+    with Paced(it.lab.plan.root_address, next(PORTS), data, 300_000) as origin:
         it.allow({"prefix": origin.url.removesuffix("object")})
         spec = {"url": origin.url, "receivers": HOSTS[:4], "fetchers": HOSTS[:3], "dest_path": "late"}
         group = it.lab.rest_json("POST", "/groups", spec)
@@ -76,7 +88,7 @@ def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
     data = os.urandom(5 << 20)
     (it.lab.work / "original").write_bytes(data)
     killed, hosts = it.lab.plan.machine_of("h2").address, [it.lab.plan.machine_of(name).address for name in HOSTS]
-    with Paced(it.lab.plan.root_address, 8098, data, 300_000) as origin:
+    with Paced(it.lab.plan.root_address, next(PORTS), data, 300_000) as origin:
         it.allow({"prefix": origin.url.removesuffix("object")})
         origin.most[killed] = 3 * PIECE_LEAST // 2
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from origin_lab import HOSTS, origin_lab
+from origin_lab import HOSTS, OriginLab, origin_lab
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import REPO, Hub
@@ -22,12 +22,15 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 NAME = "weights.safetensors"
 
 
-def test_a_hubs_file_reaches_all_and_another_one_nobody(tmp_path, monkeypatch) -> None:
+@pytest.fixture(scope="module")
+def it(tmp_path_factory):
+    with origin_lab(tmp_path_factory.mktemp("hub")) as made:
+        yield made
+
+
+def test_a_hubs_file_reaches_all_and_another_one_nobody(it: OriginLab, tmp_path, monkeypatch) -> None:
     data = os.urandom(6 << 20)
-    with (
-        origin_lab(tmp_path) as it,
-        Hub(tmp_path / "hub", it.lab.plan.root_address, (8091, 8092), {NAME: data}, {NAME}) as hub,
-    ):
+    with Hub(tmp_path / "hub", it.lab.plan.root_address, (8091, 8092), {NAME: data}, {NAME}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         it.allow({"prefix": hub.url + "/"})
         spec = {**given(parse_origin(f"hf://{REPO}/{NAME}", [], "2", None)), "receivers": HOSTS}
@@ -41,12 +44,9 @@ def test_a_hubs_file_reaches_all_and_another_one_nobody(tmp_path, monkeypatch) -
             assert not (it.lab.host_folder(name) / "two").exists()
 
 
-def test_a_whole_repository_is_one_group(tmp_path, monkeypatch) -> None:
+def test_a_whole_repository_is_one_group(it: OriginLab, tmp_path, monkeypatch) -> None:
     files = {NAME: os.urandom(3 << 20), "config.json": b"{}", "tokenizer/merges.txt": os.urandom(70_000), "empty": b""}
-    with (
-        origin_lab(tmp_path) as it,
-        Hub(tmp_path / "hub", it.lab.plan.root_address, (8091, 8092), files, {NAME}) as hub,
-    ):
+    with Hub(tmp_path / "hub", it.lab.plan.root_address, (8093, 8094), files, {NAME}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         it.allow({"prefix": hub.url + "/"})
         spec = {**given(parse_origin(f"hf://{REPO}", [], "3", None)), "receivers": HOSTS}
@@ -65,21 +65,20 @@ def test_a_whole_repository_is_one_group(tmp_path, monkeypatch) -> None:
         assert not any((it.lab.host_folder(name) / other).exists() for name in HOSTS for other in ("two", "three"))
 
 
-def test_an_image_arrives_as_a_layout_that_others_read(tmp_path, monkeypatch) -> None:
-    with origin_lab(tmp_path) as it:
-        address = it.lab.plan.root_address
-        tls = certificate(tmp_path, address)
-        monkeypatch.setenv("SSL_CERT_FILE", str(tls[0]))
-        with Registry(tmp_path / "registry", address, 5000, tls) as registry:
-            layers = [os.urandom(2 << 20), os.urandom(100_000)]
-            digest = registry.push("team/app", "v1", layers)
-            it.allow({"prefix": registry.url + "/", "ca": str(tls[0])})
-            spec = {**given(parse_origin(f"oci://{address}:5000/team/app:v1", [], "2", None)), "receivers": HOSTS}
-            group = it.group(spec)
-        assert group["state"] == "done", group
-        for name in HOSTS:
-            top = it.lab.host_folder(name) / "app-v1"
-            [row] = json.loads((top / "index.json").read_text())["manifests"]
-            assert row["digest"] == digest
-            for blob in (digest, *map(sha256, layers)):
-                assert sha256((top / "blobs" / "sha256" / blob[7:]).read_bytes()) == blob
+def test_an_image_arrives_as_a_layout_that_others_read(it: OriginLab, tmp_path, monkeypatch) -> None:
+    address = it.lab.plan.root_address
+    tls = certificate(tmp_path, address)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tls[0]))
+    with Registry(tmp_path / "registry", address, 5000, tls) as registry:
+        layers = [os.urandom(2 << 20), os.urandom(100_000)]
+        digest = registry.push("team/app", "v1", layers)
+        it.allow({"prefix": registry.url + "/", "ca": str(tls[0])})
+        spec = {**given(parse_origin(f"oci://{address}:5000/team/app:v1", [], "2", None)), "receivers": HOSTS}
+        group = it.group(spec)
+    assert group["state"] == "done", group
+    for name in HOSTS:
+        top = it.lab.host_folder(name) / "app-v1"
+        [row] = json.loads((top / "index.json").read_text())["manifests"]
+        assert row["digest"] == digest
+        for blob in (digest, *map(sha256, layers)):
+            assert sha256((top / "blobs" / "sha256" / blob[7:]).read_bytes()) == blob

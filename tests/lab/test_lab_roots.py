@@ -6,7 +6,7 @@ import json
 
 import networkx as nx
 import pytest
-from lab_kit import Quiet
+from lab_kit import Quiet, eventually
 from left_over import unique_name
 from ports import free_ports
 
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 FAST, SLOW, SIZE = 40_000_000, 10_000_000, 3 << 20
 
 
-@pytest.fixture
-def lab(tmp_path):
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
     """Six hosts on a switch; the first two are the sources, behind slow links."""
     g = nx.Graph()
     g.add_node("s", kind="switch", forwards=True)
     for i in range(6):
         g.add_node(f"h{i}", kind="host", forwards=False)
         g.add_edge(f"h{i}", "s", rate_bps=SLOW if i < 2 else FAST)
-    path = tmp_path / "net.json"
+    path = tmp_path_factory.mktemp("roots") / "net.json"
     path.write_text(json.dumps(topologies.to_json(g)))
     rest, fabric = free_ports(2)
     options = LabOptions(str(path), FAST, rest_port=rest, fabric_port=fabric, room=1 << 28)
@@ -42,7 +42,8 @@ def deliver(lab: Lab, *others: str, faults: tuple[str, ...] = (), size: int = SI
     to = tuple(f"h{i}" for i in range(2, 6))
     found = parse_faults(list(faults), lab.graph, "dpdk")
     what = Transfer(source="h0", other_sources=others, receivers=to, size=size, seed=1, faults=found)
-    report = plain(send(lab, settle(lab.graph, what), Quiet()))
+    report = plain(send(lab, settle(lab.graph, what), Quiet(), mend=True))
+    eventually(lambda: all(n["registered"] for n in lab.rest_json("GET", "/topology")["nodes"]), 60, "all are back")
     assert report["ok"], report
     return report
 

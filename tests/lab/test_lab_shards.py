@@ -13,10 +13,16 @@ HEADS = 1.03
 """Headers, interests and hellos beside the payload."""
 
 
-@pytest.fixture
-def it(tmp_path):
-    with origin_lab(tmp_path) as made:
+@pytest.fixture(scope="module")
+def its_lab(tmp_path_factory):
+    with origin_lab(tmp_path_factory.mktemp("shards")) as made:
         yield made
+
+
+@pytest.fixture
+def it(its_lab):
+    its_lab.afresh()
+    return its_lab
 
 
 def bytes_in(it: OriginLab, host: str) -> int:
