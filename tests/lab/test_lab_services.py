@@ -21,11 +21,13 @@ from datacast.lab.signals import Signals
 from datacast.lab.state import MARK, kill_marked, marked
 
 CONTROLLER = str(Path(sys.executable).parent / "datacast-controller")
-IDENTITY = uuid.uuid4().hex
+IDENTITY = ""
+"""A new one for each test."""
 
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "IDENTITY", uuid.uuid4().hex)
     monkeypatch.setenv("GONE", "before")
     with Signals() as signals:
         made = Supervisor(tmp_path, {MARK: IDENTITY, "GONE": "now"}, signals)
