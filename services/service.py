@@ -260,7 +260,7 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
 
 
 async def known_query(request: Request) -> None:
-    """A dependency: who misspells a filter must not get everything. Raises Problem. One that is no coroutine would wait for
+    """A dependency: who misspells a filter must not get everything. Raises Problem. A plain function would wait for
     a thread, with each request."""
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     if unknown := sorted(set(request.query_params) - known):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
+from inspect import iscoroutinefunction
 from typing import Any, cast
 from unittest.mock import MagicMock
 
@@ -110,3 +112,23 @@ def test_nothing_of_an_endpoint_is_found_out_while_a_request_waits(monkeypatch: 
             return (await http.get("/groups")).status_code
 
     assert run(asked()) == 200
+
+
+def called(dependant: Any) -> Iterator[Callable[..., Any]]:
+    yield dependant.call
+    for one in dependant.dependencies:
+        yield from called(one)
+
+
+def test_no_request_waits_for_a_thread() -> None:
+    """FastAPI calls plain functions in one: where processors are busy, each request then waits for two turns."""
+    fabric = make_fabric_app(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    routes = [route for app in (own(), fabric) for route in app.routes if hasattr(route, "dependant")]
+    assert len(routes) > 60
+    plain = {
+        f"{route.path}: {call}"
+        for route in routes
+        for call in called(route.dependant)
+        if not iscoroutinefunction(call) and not iscoroutinefunction(type(call).__call__)
+    }
+    assert not plain
