@@ -37,8 +37,8 @@ class LabFlags:
         str | None, Option(help="Rate of the link between a switch and its cache appliance (default: unshaped).")
     ] = None
     name: Name = None
-    rest_port: Annotated[int | None, Option(help="Port of the REST API on loopback.")] = None
-    fabric_port: Annotated[int | None, Option(help="Port of the fabric manager on loopback.")] = None
+    rest_port: Annotated[int | None, Option(min=1, max=65535, help="Port of the REST API on loopback.")] = None
+    fabric_port: Annotated[int | None, Option(min=1, max=65535, help="Port of the fabric manager on loopback.")] = None
     work: Annotated[Path | None, Option(help="Folder for the hosts' files (default: memory or disk, by size).")] = None
     realtime: Annotated[bool, Option(help="Let switches and agents run before everything else on this machine.")] = True
     keep: Annotated[bool, Option("--keep", help="Leave the hosts' files and the logs behind.")] = False

@@ -70,6 +70,8 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
         if not file:  # os.path.abspath would make the working folder of it
             raise typer.BadParameter("FILE is empty: give the file's path at the source, or a URL")
+        if any("\udc80" <= letter <= "\udcff" for letter in file):
+            raise typer.BadParameter(f"{file!r} is no UTF-8: rename it, or send the folder that it lies in")
         first, *others = parse_sources(sources)
         return GroupSpec(source=first, other_sources=others, source_path=os.path.abspath(file))
     if sources:

@@ -213,9 +213,11 @@ class Group:
         """Let the members forget the group. Only when the fabric manager has written down how it ended: until then
         there may be another master, and receivers that were done would fetch the file again."""
         await self._tasks.end()
-        # Receivers keep what they have when it may be wanted again; a cancelled group is not.
-        reason = self.transfer.error.message if self.transfer.error else "done"
-        await self.crew.close(reason, keep=self.transfer.state in ("failed", "partial"))
+        # Receivers keep what they have when it may be wanted again: not of a cancelled group, nor of a file that is
+        # another one now.
+        error = self.transfer.error
+        again = self.transfer.state in ("failed", "partial") and (error is None or error.code != "changed")
+        await self.crew.close(error.message if error else "done", keep=again)
 
     def _conclude(self) -> None:
         """All receivers are done or have failed."""

@@ -357,6 +357,8 @@ def _short(name: str) -> str:
 
 def _dns(text: str) -> x509.DNSName:
     try:
+        if not text:
+            raise ValueError(text)
         return x509.DNSName(text)
     except ValueError as error:
         raise AuthorityError(

@@ -121,6 +121,7 @@ def test_show_tells_what_is_wrong(tmp_path: Path) -> None:
         (["issue", "CA"], "ROLE/NAME"),
         (["issue", "CA", "--topology", "bcube:0,0"], "bcube"),
         (["issue", "CA", "agent/a", "--ip", "nowhere"], "is no IP address"),
+        (["issue", "CA", "agent/a", "--dns", ""], "is no host name for a certificate"),
         (["issue", "CA", "agent/a", "--dns", "bücher.example"], "is no host name for a certificate"),
         (["issue", "NONE", "agent/a"], "datacast certs init"),
         (["show", "NONE"], "cannot read"),

@@ -1,4 +1,4 @@
-"""Agents that say nothing for a while, or are started again; they play the signalling only."""
+"""Agents that say nothing for a while, are started again, or fail; they play the signalling only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 from simulated import run
-from small import bcube41
+from small import bcube41, until
 
 from datacast.master.agents import Agents
 from datacast.master.crew import REQUEST_S
@@ -98,3 +98,19 @@ def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_rea
     receivers = run(scenario())["receivers"]
     assert receivers.pop("21")["error"] == {"code": "disk_full", "message": "/srv: 3 bytes free"}
     assert all(r["state"] == "done" for r in receivers.values())
+
+
+@pytest.mark.parametrize(("code", "kept"), [("changed", False), ("io", True)])
+def test_of_a_source_that_fails_is_kept_what_can_be_gone_on_with(code: str, kept: bool) -> None:
+    async def scenario():
+        async with lab(bcube41(), rates=[200.0]) as it:
+            group = await it.start("00", SIX, 50_000_000)
+            await it.running(group)
+            it.world.agents["00"].emit(group["id"], {"event": "failed", "code": code, "error": "the file is another"})
+            record = await it.end(group, 30)
+            await until(lambda: len(it.world.ops("close")) == 7, "all are told")
+            return record, it.world.ops("close")
+
+    record, closed = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == code
+    assert all(message["all"]["keep"] is kept for _, message in closed)
