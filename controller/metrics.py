@@ -146,6 +146,9 @@ class FabricMetrics(Collector):
         )
         off = {h.name: h.clock_ms / 1e3 for h in hosts if h.clock_ms is not None}
         yield _by("datacast_host_clock_offset_seconds", "How far a host's clock is behind.", "host", off)
+        ends = {h.name: h.certificate_until for h in hosts if h.registered and h.certificate_until is not None}
+        text = "When the certificate ends that a host has registered with."
+        yield _by("datacast_host_certificate_end_timestamp_seconds", text, "host", ends)
 
 
 def _by(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:

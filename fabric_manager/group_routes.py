@@ -141,6 +141,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                     groups=busy.get(node.name, []),
                     version=node.version,
                     clock_ms=node.clock_ms,
+                    certificate_until=node.certificate_until,
                     disks=[
                         Disk(path=path, free_bytes=free, size_bytes=size)
                         for path, (free, size) in zip(node.dest_roots, node.disks, strict=False)

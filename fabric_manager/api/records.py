@@ -173,6 +173,8 @@ class Host(Described, msgspec.Struct, frozen=True, kw_only=True):
     """Of its agent."""
     clock_ms: float | None
     """How far its clock is behind the fabric manager's."""
+    certificate_until: float | None = None
+    """When the one that it registered with ends, in seconds since 1970; null: it showed none."""
     disks: list[Disk]
 
 

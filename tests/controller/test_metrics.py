@@ -28,7 +28,7 @@ def host(name: str) -> Host:
     disks = [Disk(path="/r", free_bytes=7, size_bytes=9)]
     return Host(
         name=name, registered=True, alive=True, cordoned=None, most_bps=None, groups=[], version=None, clock_ms=1500.0,
-        disks=disks,
+        certificate_until=1.9e9, disks=disks,
     )  # fmt: skip
 
 
@@ -55,6 +55,7 @@ def test_the_dashboard_and_the_alerts_name_nothing_that_is_not_there() -> None:
 
 def test_labels_are_bounded() -> None:
     assert 'datacast_host_clock_offset_seconds{host="h1"} 1.5' in scrape()
+    assert 'datacast_host_certificate_end_timestamp_seconds{host="h1"} 1.9e+09' in scrape()
     assert "{host=" in scrape(HOSTS_MAX) and "{host=" not in scrape(HOSTS_MAX + 1)
 
 
