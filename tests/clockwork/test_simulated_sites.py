@@ -45,8 +45,8 @@ def test_sites_that_reach_each_other_take_half_from_each() -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        ("64M", "stall:1:0.5"),
-        ("64M", "stall:5:2.5"),  # longer than a connection is waited for
+        ("32M", "stall:1:0.5"),
+        ("32M", "stall:5:2.5"),  # longer than a connection is waited for
         ("128M", "slow:sfo:3e6"),  # hosts take less than comes, for longer than there is room
     ],
 )

@@ -145,7 +145,7 @@ def test_where_grown_trees_fall_short_receivers_have_the_file_sooner_by_programm
 def test_what_one_receiver_does_not_want_is_taken_from_nobody_else():
     """A tree that brings it more goes on without it."""
     cut = 0
-    for seed in range(100):
+    for seed in range(40):
         g, source, receivers = trials.network(random.Random(seed), forwards=False)
         d = trials.arcs_of(g, source)
         bound = {name: nx.maximum_flow_value(d, source, name) for name in receivers if nx.has_path(d, source, name)}
@@ -164,7 +164,7 @@ def test_what_one_receiver_does_not_want_is_taken_from_nobody_else():
             cut += after[leaf] < before[leaf]
             wanted = {name: min(rate, most) if name == leaf else rate for name, rate in before.items()}
             assert {name: after[name] for name in wanted} == pytest.approx(wanted), f"seed {seed}: {leaf}"
-    assert cut > 50
+    assert cut > 20
 
 
 def test_a_network_that_is_too_large_for_the_programme_keeps_its_grown_trees():

@@ -75,10 +75,10 @@ def test_what_is_lost_behind_the_slow_link_takes_its_time_and_no_more():
 @pytest.mark.slow
 def test_table_1_hangs_on_what_the_paper_does_not_say():
     """Not on timeouts or bursts; on credits and on hosts that are late."""
-    rows = {row["assumption"]: row for row in run("assumptions", seconds=2.0).rows}
+    rows = {row["assumption"]: row for row in run("assumptions", seconds=1.0).rows}
     plain = rows["as in Table 1 (16 credits)"]
     for name in ("timeouts of 200 ms at least", "bursts of 16 packets", "first rate 1,000 Mb/s"):
-        assert rows[name]["mbps_8"] == pytest.approx(plain["mbps_8"], abs=0.3), name
+        assert rows[name]["mbps_8"] == pytest.approx(plain["mbps_8"], abs=0.5), name
     assert rows["15 credits"]["mbps_8"] < plain["mbps_8"] - 3
     late = rows["hosts late by up to 20 us"]
     for cache in (8, 32, 128):
@@ -116,7 +116,7 @@ def test_ten_groups_share_fairly_by_what_the_control_plane_gives():
 
 @pytest.mark.slow
 def test_neither_side_starves_beside_tcp():
-    for row in run("figure13b", **PAPERS, seconds=4.0).rows:
+    for row in run("figure13b", **PAPERS, seconds=2.0).rows:
         assert row["datacast_share"] >= 0.5
         assert row["tcp_share"] is None or row["tcp_share"] >= 0.5
 
