@@ -7,12 +7,13 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from datacast.core.lists import few
 from datacast.services import framing
 from datacast.services.acceptor import Acceptor
+from datacast.services.ticks import Ticks
 from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_peer, explain
 
 from .api.topology import Change, LinkChange
@@ -23,9 +24,18 @@ from .told import FabricError, Heartbeat, LinkReport, Registration, away_ms
 log = logging.getLogger("datacast.fabric_manager")
 
 CONNECTIONS_MAX = 16384
-SILENCE_PARTS = 4
+SILENCE_TICKS = 20
+"""A connection's silence is counted in so many parts (services/ticks.py)."""
 NAMED_MAX = 16
 """Nodes of one connection that a line of the log names."""
+
+
+@dataclass
+class _Open:
+    """A connection. `quiet`: ticks since something came; `limit`: of what is waited for."""
+
+    quiet: int = 0
+    limit: asyncio.Timeout | None = None
 
 
 class Registry:
@@ -47,7 +57,8 @@ class Registry:
         self._sessions = itertools.count(1)
         self._security = security
         self._acceptor: Acceptor | None = None
-        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._open: dict[asyncio.StreamWriter, _Open] = {}
+        self._ticks = Ticks(self._tick)
         self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
 
     async def start(self, sock: Any) -> None:
@@ -58,8 +69,10 @@ class Registry:
             sock, protocol, lambda: len(self._open), limit=CONNECTIONS_MAX, context=self._security.server, log=log
         )
         self._acceptor.start()
+        self._ticks.start(self.silence_s / SILENCE_TICKS)
 
     async def stop(self) -> None:
+        self._ticks.stop()
         if self._acceptor:
             await self._acceptor.stop()
         for writer in tuple(self._open):
@@ -74,11 +87,11 @@ class Registry:
         peer = writer.get_extra_info("peername")
         names: list[str] = []
         silent = False
-        self._open[writer] = None
+        there = self._open[writer] = _Open()
         try:
             who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
             while True:
-                message = await self._message(reader)
+                message = await self._message(reader, there)
                 if message is None:
                     break
                 self._handle(message, session, names, writer, who)
@@ -123,17 +136,21 @@ class Registry:
         if not writer.is_closing():
             writer.write(framing.encode(message))
 
-    async def _message(self, reader: asyncio.StreamReader) -> framing.Message | None:
-        """Raises TimeoutError where none comes. A process that had no processor for that long has waited for nobody,
-        and what was said meanwhile lies in its sockets: however long it stands still, that is one of the parts."""
-        reading = asyncio.ensure_future(framing.read(reader))
+    @staticmethod
+    async def _message(reader: asyncio.StreamReader, there: _Open) -> framing.Message | None:
+        """Raises TimeoutError where none comes."""
+        there.quiet = 0
         try:
-            for _ in range(SILENCE_PARTS):
-                if (await asyncio.wait((reading,), timeout=self.silence_s / SILENCE_PARTS))[0]:
-                    return reading.result()
-            raise TimeoutError
+            async with asyncio.timeout(None) as there.limit:
+                return await framing.read(reader)
         finally:
-            reading.cancel()
+            there.limit = None
+
+    def _tick(self) -> None:
+        for there in self._open.values():
+            there.quiet += 1
+            if there.limit is not None and there.quiet == SILENCE_TICKS + 1:
+                there.limit.reschedule(asyncio.get_running_loop().time())
 
     def _handle(
         self,

@@ -2,8 +2,7 @@
 
 A connection is given up where it brings nothing and nothing else is heard of its site; what is on its way then is lost,
 and comes again. So nobody is given up who is only behind others in a queue, or waits for the bytes itself: its answers
-to questions are heard meanwhile. Time is counted in ticks, each some turns of the loop at least: a process that had no
-processor, or little of one, has waited for nobody, and what came meanwhile is in its sockets.
+to questions are heard meanwhile.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from datacast.services.ticks import Ticks
+
 T = TypeVar("T")
 
-TICK_S, TURNS = 0.25, 8
-"""Of a tick, at least. An answer takes some turns to be read, each long where others have the processor: by time alone
-every one would be given up before it is whole, and asked for again."""
+TICK_S = 0.25
 STILL, DEAD = 8, 48
 """Ticks. After a cut the first is sooner than TCP's own timers; the second is of a connection that alone is dead."""
 
@@ -33,7 +32,7 @@ class Patience:
         self._waits: set[_Wait] = set()
         self._quiet = 0
         """Ticks since it was heard of."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._ticks = Ticks(self._tick)
 
     def heard(self) -> None:
         self._quiet = 0
@@ -43,9 +42,9 @@ class Patience:
         async with asyncio.timeout(None) as limit:
             wait = _Wait(limit)
             self._waits.add(wait)
-            if self._timer is None:
+            if not self._ticks.running:
                 self._quiet = 0
-                self._timer = asyncio.get_running_loop().call_later(TICK_S, self._turn, TURNS)
+                self._ticks.start(TICK_S)
             try:
                 found = await work
             finally:
@@ -53,19 +52,12 @@ class Patience:
         self.heard()
         return found
 
-    def _turn(self, left: int) -> None:
-        """What has come in is read by others before the tick counts."""
-        if left:
-            asyncio.get_running_loop().call_soon(self._turn, left - 1)
-        else:
-            self._tick()
-
     def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
         self._quiet += 1
         for wait in tuple(self._waits):
             wait.ticks += 1
             if wait.ticks >= (STILL if self._quiet >= STILL else DEAD):
                 self._waits.discard(wait)  # once: to end may take it longer than a tick
-                wait.limit.reschedule(loop.time())
-        self._timer = loop.call_later(TICK_S, self._turn, TURNS) if self._waits else None
+                wait.limit.reschedule(asyncio.get_running_loop().time())
+        if not self._waits:
+            self._ticks.stop()

@@ -10,6 +10,7 @@ import pytest
 
 from datacast.controller.sites import patience as module
 from datacast.controller.sites.patience import Patience
+from datacast.services.ticks import TURNS
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,7 @@ def test_an_answer_that_takes_as_many_turns_as_there_are_is_waited_for_however_l
     """Each turn of the loop is longer than a tick: beside a load of 40 a site's bytes were asked for for ever."""
 
     async def answer() -> bytes:
-        for _ in range(module.STILL * module.TURNS // 2):
+        for _ in range(module.STILL * TURNS // 2):
             time.sleep(2 * module.TICK_S)
             await asyncio.sleep(0)
         return b"came"
