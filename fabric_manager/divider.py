@@ -49,6 +49,10 @@ class _Known:
     missed what was told: it is told of each of the others, also that there is no bound. None: it has heard all."""
     given: float = 0.0
     """Its share, bit/s, all trees together."""
+    least: float = float("inf")
+    """The smallest since rates were measured last."""
+    looks: int = 0
+    """How often they were."""
     bound: float = float("inf")
     """What it seems able to use."""
 
@@ -131,20 +135,24 @@ class Divider:
             self._change(record.id, ask)
 
     def _measure(self, known: _Known, record: Record) -> None:
-        """What the transport measures corrects what was given."""
+        """What the transport measures corrects what was given: in the time between two looks, which may be long."""
         now = time.monotonic()
         if len(self._groups) < 2:  # nobody else could use what it leaves
             known.bound = float("inf")
             return
         if record.state == "starting":  # its share is there before its source may send
             known.since = now
+        if record.progress.looks == known.looks:
+            return
+        least, known.least = known.least, known.given or float("inf")
+        known.looks = record.progress.looks
         if now - known.since < SETTLE_S or not known.given:
             return
         used = sum(tree.rate_bps for tree in record.progress.trees.values() if tree.state != "lost")
         bound = known.bound
-        if used < USES * known.given and record.state == "running":
+        if used < USES * least and record.state == "running":
             able = sum(tree.most_bps for tree in known.ask.trees.values() if tree.most_bps < float("inf"))
-            bound = max(ROOM * used, LEAST * able, 0.05 * known.given)
+            bound = max(ROOM * used, LEAST * able, 0.05 * least)
         elif used > WANTS * known.given:
             bound = float("inf")
         if bound != known.bound:
@@ -205,6 +213,7 @@ class Divider:
                 continue
             self._rates[group] = trees
             first, known.given = not known.given, sum(trees.values())
+            known.least = min(known.least, known.given)
             if first and trees and known.given < 0.98 * known.ask.least_bps:
                 self._refuse(
                     group,

@@ -105,6 +105,7 @@ class Figures:
         now = time.monotonic()
         elapsed = now - self._polled_at if self._polled_at else None
         self._polled_at = now
+        self._t.looks += elapsed is not None
         for name, result in results.items():
             member = self._crew.members.get(name)
             if member is None or member.suspect or not self._crew.noticed(member, result):
@@ -132,7 +133,7 @@ class Figures:
             there = working if queue.reach == ALL else [m for m in working if m.name in queue.reach]
             if self._t.several:
                 there = [m for m in there if m.name != root]
-            low = [low for low in Counts.column((m.trees for m in there), tree, "low") if low is not None]
+            low = [low for low in Counts.column([m.trees for m in there], tree, "low") if low is not None]
             if there and len(low) == len(there):
                 scheduler.sent(tree, min(low), now)
 

@@ -136,6 +136,11 @@ class Group:
         return self.transfer.order.epoch
 
     @property
+    def members(self) -> int:
+        """How many it has."""
+        return len(self.crew.members)
+
+    @property
     def news(self) -> bool:
         """There is something to report."""
         return self.transfer.news
@@ -388,7 +393,8 @@ class Group:
 
     def _pace(self, left_s: float | None) -> float:
         left_s = self.transfer.ideal_s if left_s is None else left_s
-        return pace.between(left_s, self.transfer.options.lease_ms / 1000, self.crew.timeout_s)
+        others = self.transfer.view.crowd - self.members
+        return pace.between(left_s, self.transfer.options.lease_ms / 1000, self.crew.timeout_s, others)
 
     async def _poll_loop(self) -> None:
         began = time.monotonic()

@@ -33,6 +33,10 @@ class Row(Mapping[str, float]):
         at = self._at.get(name)
         return default if at is None else self._values[at]
 
+    def column(self, names: list[str]) -> list[float | None]:
+        """Of each of these, mostly the same names in the same order; None: there is none."""
+        return [*self._values] if list(self._at) == names else [*map(self.get, names)]
+
     def place(self, name: str) -> int | None:
         return self._at.get(name)
 
@@ -64,6 +68,20 @@ class Tally:
         at = self._at.setdefault(name, len(self._at))
         self._values.extend([0.0] * (at + 1 - len(self._values)))
         self._values[at] = value
+
+    def column(self, names: list[str]) -> list[float]:
+        """Of each of these, as `Row.column`."""
+        if len(self._values) == len(names) and list(self._at) == names:
+            return self._values.tolist()
+        return [self[name] for name in names]
+
+    def put(self, names: list[str], values: list[float]) -> None:
+        """Of each of these."""
+        if len(self._values) == len(names) and list(self._at) == names:
+            self._values[:] = array("d", values)
+            return
+        for name, value in zip(names, values, strict=True):
+            self[name] = value
 
     def all(self) -> dict[str, float]:
         return dict(zip(self._at, self._values, strict=False))

@@ -7,7 +7,7 @@ import struct
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,17 +51,15 @@ class Counts(Mapping[str, Mapping[str, int]]):
         return None if value == UNKNOWN else value
 
     @staticmethod
-    def column(counts: Iterable[Counts], tree: int | str, name: str) -> list[int | None]:
+    def column(counts: Sequence[Counts], tree: int | str, name: str) -> list[int | None]:
         """`of` each of these: most have the same trees."""
-        key, found, trees, at = str(tree), list[int | None](), None, None
-        for one in counts:
-            if one._trees is not trees:
-                trees = one._trees
-                row = trees.get(key)
-                at = None if row is None else row * len(COUNTED) + _AT[name]
-            value = UNKNOWN if at is None else one._values[at]
-            found.append(None if value == UNKNOWN else value)
-        return found
+        trees = counts[0]._trees if counts else {}
+        row = trees.get(str(tree))
+        if row is None or not all([one._trees is trees for one in counts]):
+            return [one.of(tree, name) for one in counts]
+        at = row * len(COUNTED) + _AT[name]
+        values = [one._values[at] for one in counts]
+        return [None if value == UNKNOWN else value for value in values] if UNKNOWN in values else [*values]
 
     def total(self, name: str) -> int:
         """Over all trees."""

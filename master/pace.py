@@ -1,7 +1,8 @@
 """How often a master looks after its group: by the time that is left. Pure.
 
 A transfer that ends within seconds is looked after four times a second. One that goes on for an hour is not: what a
-look can save is a part of what is left. So a group costs some hundreds of looks and reports, however large it is.
+look can save is a part of what is left. So a group costs some hundreds of looks and reports, however large it is. And
+a worker of very many members looks at so many a second.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ HASTY_S = 0.05
 """When the source says that a tree has become slow, and for the next looks."""
 LOOKS = 100
 """Of what is left one part passes between two looks."""
+MEMBERS_S, FEWEST = 4000, 10
+"""So many members all groups of a worker look at in a second: with more of them each looks less often. But of what is
+left no more than one part in so many passes between two looks."""
 TRUSTED = 10
 """A rate that was measured for so long says something about ten times as long: the first moments of a transfer are
 slow, over a wide area above all."""
@@ -31,10 +35,10 @@ EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
 """An extent is at most so large, or of a large file one of so many parts: each costs an order to every member."""
 
 
-def between(left_s: float | None, lease_s: float, timeout_s: float) -> float:
-    """Seconds between two looks."""
-    most = min(POLL_MAX_S, lease_s / 2, timeout_s / 1.5)
-    return max(POLL_S, min(most, (left_s or 0.0) / LOOKS))
+def between(left_s: float | None, lease_s: float, timeout_s: float, others: int = 0) -> float:
+    """Seconds between two looks. `others`: members of the other groups that this worker looks at."""
+    most, left_s = min(POLL_MAX_S, lease_s / 2, timeout_s / 1.5), left_s or 0.0
+    return max(POLL_S, min(most, max(left_s / LOOKS, min(others / MEMBERS_S, left_s / FEWEST))))
 
 
 def reports_s(groups: int) -> float:

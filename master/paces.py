@@ -206,16 +206,17 @@ class Paces:
 
     def note(self, seen: list[Seen], now: float, trees: Trees = ()) -> None:
         """Count on; before anything is asked about these. `trees`: those that something arrives over."""
-        last = self._looks[-1] if self._looks else None
-        for one in seen:
-            if last is not None and one.name in last.held:
-                self._due[one.name] += one.planned * (now - last.at) / 8
-        held, due = {one.name: one.held for one in seen}, self._due.all()
-        look = Look(now, held, due, [one.arrived for one in seen], trees, last)
+        last, names = self._looks[-1] if self._looks else None, [one.name for one in seen]
+        if last is not None:
+            by, due = (now - last.at) / 8, zip(self._due.column(names), last.held.column(names), seen, strict=True)
+            self._due.put(names, [owed if was is None else owed + one.planned * by for owed, was, one in due])
+        look = Look(
+            now, {one.name: one.held for one in seen}, self._due.all(), [one.arrived for one in seen], trees, last
+        )
         self._looks.append(look)
+        if now - (first := self._looks[0]).at >= RATE_S:
+            self._best.put(names, list(map(max, self._best.column(names), self._rates(seen, first, now))))
         for one in seen:
-            if now - self._looks[0].at >= RATE_S:
-                self._best[one.name] = max(self._best[one.name], self._rate(one, self._looks[0], now))
             before = self._moved.get(one.name)
             if before is None or before.held.get(one.name) != one.held:
                 self._moved[one.name] = look
@@ -283,8 +284,13 @@ class Paces:
         """The part of its own plan that each has done since the plan began."""
         begun = self._begun
         assert begun is not None
-        known = [one for one in seen if one.planned > 0 and one.name in begun.held]
-        return {one.name: (one.held - begun.held[one.name]) / max(1.0, self._owed(one, begun)) for one in known}
+        names = [one.name for one in seen]
+        known = zip(seen, begun.held.column(names), begun.due.column(names), self._due.column(names), strict=True)
+        return {
+            one.name: (one.held - held) / max(1.0, due - (before or 0.0))
+            for one, held, before, due in known
+            if held is not None and one.planned > 0
+        }
 
     def _still_out(self, seen: list[Seen], done: Mapping[str, float], now: float) -> tuple[Seen, Look] | None:
         """Who has been out of the caches at all looks since that one, and the others wait for it, or is being held up
@@ -481,8 +487,16 @@ class Paces:
         held = since.held.get(one.name)
         return (one.held - held) * 8 / (now - since.at) if held is not None and now > since.at else one.measured
 
+    @staticmethod
+    def _rates(seen: list[Seen], since: Look, now: float) -> list[float]:
+        """`_rate` of each."""
+        if now <= since.at:
+            return [one.measured for one in seen]
+        held = zip(seen, since.held.column([one.name for one in seen]), strict=True)
+        return [one.measured if was is None else (one.held - was) * 8 / (now - since.at) for one, was in held]
+
     def _more(self, seen: list[Seen], now: float) -> bool:
-        if self._trial is not None and len(seen) > 1:
+        if not self.caps or (self._trial is not None and len(seen) > 1):
             return False
         alone, due = len(seen) == 1, False
         usual = self._usual(seen)
@@ -514,7 +528,8 @@ class Paces:
     def _usual(self, seen: list[Seen]) -> float:
         """The part of their plans that those without a cap get: on a full machine nobody gets all of it, and one with a
         cap that does as well as they do is not slow."""
-        parts = [one.measured / one.planned for one in seen if one.planned > 0 and one.name not in self.caps]
+        caps = self.caps
+        parts = [one.measured / one.planned for one in seen if one.planned > 0 and one.name not in caps]
         return min(1.0, statistics.median(parts)) if parts else 1.0
 
     def _give(self, name: str, by: float, bound: float, now: float) -> None:

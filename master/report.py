@@ -186,7 +186,7 @@ def tree_figures(
             interests=counts.interests,
             merged=counts.merged,
             duplicates=counts.duplicates,
-            retransmissions=sum(n or 0 for n in Counts.column((m.trees for m in receivers), name, "retransmitted")),
+            retransmissions=sum(n or 0 for n in Counts.column([m.trees for m in receivers], name, "retransmitted")),
         )
     return trees
 

@@ -121,10 +121,11 @@ class SlowReceivers:
         near = t.paces.near if t.paces else math.inf
         rates: dict[tuple[bool, ...], tuple[float, float]] = {}
         """By the trees that a receiver is in: planned, and what these could carry. Most are in the same."""
-        seen = []
+        seen, every = [], [all(map(way.routes.__contains__, [m.name for m in working])) for way in ways]
+        alike = all(every)
         for member, behind_s, arrived in zip(working, behind, _arrived(working, ways), strict=True):
             name, unwritten = member.name, member.unwritten
-            there = tuple([name in way.routes for way in ways])
+            there = tuple(every if alike else [name in way.routes for way in ways])
             if (known := rates.get(there)) is None:
                 its = [way for way in ways if name in way.routes]
                 known = rates[there] = sum(way.planned for way in its) * share, sum(way.able for way in its) * share
@@ -172,7 +173,11 @@ class SlowReceivers:
 
 def _arrived(members: list[Member], ways: list[_Way]) -> Iterator[Sequence[int]]:
     """Of each, bytes over each tree that there was."""
-    columns = [Counts.column((m.trees for m in members), way.tree, "bytes") for way in ways]
+    told = [m.trees for m in members]
+    columns = [Counts.column(told, way.tree, "bytes") for way in ways]
+    if columns and not any(None in column for column in columns):
+        yield from zip(*columns, strict=True)
+        return
     for counts in zip(*columns, strict=True) if columns else ((),) * len(members):
         known = [count if isinstance(count, int) else UNKNOWN for count in counts]
         yield known if any(count != UNKNOWN for count in known) else ()

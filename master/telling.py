@@ -48,6 +48,7 @@ class Telling:
             reactions=of_reactions(t.reactions[-20:]),
             adopt=self._adopt(),
             fetched=self._fetched(),
+            looks=t.looks,
         )
         return MasterReport(
             group=t.id,

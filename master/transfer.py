@@ -89,6 +89,8 @@ class Transfer:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
         self.source_trees: dict[str, SourceTree] = {}
         """By tree id."""
+        self.looks = 0
+        """Rates were measured so often."""
         # Attendance:
         self.finale = False
         """Those who were set aside are served: nobody is set aside any more."""

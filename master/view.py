@@ -47,6 +47,8 @@ class View:
         """Arcs of trees that were planned here and that the fabric manager has not counted yet, by group."""
         self._addresses: dict[str, str] | None = None
         self.version = 0
+        self.crowd = 0
+        """Members of all groups that this worker has."""
         self._links = Links()
         self.mends, self.looks, self.reports = Turns(), Turns(), Turns()
         """Of groups that mend their trees, of those that are looked at, and of what is told of them: these do not wait

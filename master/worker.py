@@ -205,6 +205,7 @@ class Worker:
     async def report(self) -> None:
         """What is new of every group. Raises Problem when it could not be told."""
         self._due.clear()
+        self.view.crowd = sum(running.group.members for running in self.groups.values())
         batch: list[tuple[Running, bool, MasterReport]] = []
         heavy, began = 0, time.monotonic()
         breath = began

@@ -223,7 +223,7 @@ def main() -> None:
                             "post_ms_p99": percentile(asked, 0.99), "all_running_s": round(running, 1),
                             "core": round(sum(share.values()), 3), "core_each": share,
                             "mb": round(sum(memory.values()), 1), "mb_each": memory, "most_mb_each": most,
-                            "requests_s": per_s,
+                            "requests_s": per_s, "rates_told": after["requests"].get("rates", 0),
                             "answers_mb_s": round((after["bytes_out"] - requests["bytes_out"]) / args.measure / 1e6, 2),
                             "longest_frame": after["longest"], "healthz_ms_p99": percentile(answers, 0.99),
                             "links": args.links, "reached": len(reached), "reached_ms_p50": percentile(reached, 0.5),

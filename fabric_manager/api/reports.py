@@ -200,6 +200,8 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
     adopt: Adopt | None = None
     fetched: Annotated[str, Meta(max_length=PIECES_MAX // 4)] = ""
     """Of an object of another site: the pieces that members have fetched (origins/exchange.py: packed)."""
+    looks: Count = 0
+    """So often the present master has measured rates, each time since it looked at the members before."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +43,11 @@ class World:
         self.told = 0
         self.refused: dict[str, str] = {}
         self.divider = Divider(Fabric(star(4), rate_bps=RATE), self.tell, self.refused.__setitem__)
+        self._looks = count(1)
+
+    def follow(self, record: Record, ended: bool = False) -> None:
+        """Its master has looked at its members once more."""
+        self.divider.follow(replace(record, progress=structs.replace(record.progress, looks=next(self._looks))), ended)
 
     def tell(self, group: str, message: orders.ToMaster) -> None:
         assert isinstance(message, orders.Rates)
@@ -73,14 +78,14 @@ async def quiet(world: World) -> None:
 
 def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_parts() -> None:
     async def steps(world: World) -> None:
-        world.divider.follow(record("g", "h0", "s", "h1"), False)
+        world.follow(record("g", "h0", "s", "h1"))
         await quiet(world)
         assert world.rates == {}
-        world.divider.follow(record("h", "h2", "s", "h1", tree=2, weight=300), False)
+        world.follow(record("h", "h2", "s", "h1", tree=2, weight=300))
         await until(lambda: world.rates == {"g": {"1": 25_000_000}, "h": {"2": 75_000_000}}, "both are told")
-        world.divider.follow(record("i", "h2", "s", "h3", tree=3, priority="background"), False)
+        world.follow(record("i", "h2", "s", "h3", tree=3, priority="background"))
         await until(lambda: world.rates.get("i") == {"3": 25_000_000}, "what h leaves of the cable from h2")
-        world.divider.follow(record("h", "h2", "s", "h1", tree=2), True)
+        world.follow(record("h", "h2", "s", "h1", tree=2), True)
         assert world.divider.share_of("h") == {}  # at once: its record says so as it says that it is done
         await until(lambda: world.rates["g"] == {"1": None}, "g is alone again and needs no bound")
 
@@ -90,13 +95,13 @@ def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_par
 def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps(world: World) -> None:
         g, h = record("g", "h0", "s", "h1"), record("h", "h2", "s", "h1", tree=2)
-        world.divider.follow(g, False)
-        world.divider.follow(h, False)
+        world.follow(g)
+        world.follow(h)
         await until(lambda: len(world.rates) == 2, "both are told")
         await quiet(world)
         monkeypatch.setattr(Divider, "_compute", lambda *a: pytest.fail("nothing has changed"))
         for fraction in (0.1, 0.2, 0.3):
-            world.divider.follow(replace(g, progress=structs.replace(g.progress, fraction=fraction)), False)
+            world.follow(replace(g, progress=structs.replace(g.progress, fraction=fraction)))
         await asyncio.sleep(0.05)
 
     scenario(steps)
@@ -107,24 +112,60 @@ def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: 
 
     async def steps(world: World) -> None:
         slow = record("slow", "h0", "s", "h1", used=10_000_000)
-        world.divider.follow(record("fast", "h2", "s", "h1", tree=2), False)
-        world.divider.follow(slow, False)
+        world.follow(record("fast", "h2", "s", "h1", tree=2))
+        world.follow(slow)
         await until(lambda: world.rates.get("slow") == {"1": 50_000_000}, "even shares")
-        world.divider.follow(slow, False)
+        world.follow(slow)
         await until(lambda: world.rates["fast"] == {"2": 85_000_000}, "what it does not use")
         quick = record("slow", "h0", "s", "h1", used=14_000_000)
-        world.divider.follow(quick, False)
+        world.follow(quick)
         await until(lambda: world.rates["slow"]["1"] == 50_000_000, "all of it, as it uses what it has")
+
+    scenario(steps)
+
+
+def test_a_report_without_a_new_rate_says_nothing_of_what_a_group_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master's first look at its members measures none, and may be seconds after the start."""
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+
+    async def steps(world: World) -> None:
+        one, other = record("a", "h0", "s", "h1"), record("b", "h2", "s", "h1", tree=2)
+        for known in (one, other, one, other):
+            world.divider.follow(known, False)
+            await quiet(world)
+        assert world.rates == {"a": {"1": 50_000_000}, "b": {"2": 50_000_000}}
+
+    scenario(steps)
+
+
+def test_a_share_that_grew_between_two_looks_is_not_taken_for_one_that_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+
+    async def steps(world: World) -> None:
+        half = record("a", "h0", "s", "h1", used=50_000_000)
+        world.follow(record("b", "h2", "s", "h1", tree=2, used=50_000_000))
+        world.follow(record("c", "h3", "s", "h2", tree=3, used=RATE))
+        world.follow(half)
+        await until(lambda: world.rates.get("a") == {"1": 50_000_000}, "half the cable")
+        world.follow(half)
+        world.follow(record("b", "h2", "s", "h1", tree=2), True)
+        await until(lambda: world.rates["a"] == {"1": None}, "all of it")
+        world.follow(half)
+        assert world.divider._groups["a"].bound == float("inf"), "most of the time it had half"
+        world.follow(half)
+        assert world.divider._groups["a"].bound == 75_000_000
 
     scenario(steps)
 
 
 def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
     async def steps(world: World) -> None:
-        world.divider.follow(record("g", "h0", "s", "h1"), False)
-        world.divider.follow(record("soon", "h2", "s", "h1", tree=2, deadline_s=1.0), False)  # takes 80 Mbit/s
+        world.follow(record("g", "h0", "s", "h1"))
+        world.follow(record("soon", "h2", "s", "h1", tree=2, deadline_s=1.0))  # takes 80 Mbit/s
         await until(lambda: world.rates.get("soon", {}).get("2", 0) > 80_000_000, "it is promised")
-        world.divider.follow(record("never", "h3", "s", "h1", tree=3, deadline_s=0.5), False)
+        world.follow(record("never", "h3", "s", "h1", tree=3, deadline_s=0.5))
         await until(lambda: "never" in world.refused, "160 Mbit/s over a cable of 100")
         assert "Mbit/s" in world.refused["never"] and "soon" not in world.refused
 
@@ -136,8 +177,8 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
     async def steps(world: World) -> None:
         if first == "stream":
             world.divider.again("a")
-        world.divider.follow(record("a", "h0", "s", "h1"), False)
-        world.divider.follow(record("b", "h2", "s", "h3"), False)
+        world.follow(record("a", "h0", "s", "h1"))
+        world.follow(record("b", "h2", "s", "h3"))
         await quiet(world)
         if first == "report":
             assert world.rates == {}
@@ -151,14 +192,14 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
 def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1")
-        world.divider.follow(one, False)
-        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        world.follow(one)
+        world.follow(record("b", "h2", "s", "h1", tree=2))
         await until(lambda: world.rates.get("a", {}).get("1"), "half the cable")
         lost = structs.replace(one.progress.trees["1"], state="lost")
-        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees={"1": lost})), False)
+        world.follow(replace(one, progress=structs.replace(one.progress, trees={"1": lost})))
         await until(lambda: world.rates["a"]["1"] is None, "what was asked for still comes over it")
         trees = {"1": lost, "3": one.progress.trees["1"]}
-        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=trees)), False)
+        world.follow(replace(one, progress=structs.replace(one.progress, trees=trees)))
         await until(lambda: world.rates["a"].get("3"), "half the cable for another tree")
         assert world.rates["a"]["1"] is None
 
@@ -171,15 +212,15 @@ def test_a_group_that_has_not_begun_has_not_stood_still(monkeypatch: pytest.Monk
 
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1")
-        world.divider.follow(replace(one, state="starting"), False)
-        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        world.follow(replace(one, state="starting"))
+        world.follow(record("b", "h2", "s", "h1", tree=2))
         await until(lambda: world.rates.get("a") == {"1": 50_000_000}, "half the cable")
         await asyncio.sleep(0.3)
-        world.divider.follow(replace(one, state="starting"), False)
-        world.divider.follow(one, False)
+        world.follow(replace(one, state="starting"))
+        world.follow(one)
         assert world.divider._groups["a"].bound == float("inf")
         await asyncio.sleep(0.3)
-        world.divider.follow(one, False)
+        world.follow(one)
         assert world.divider._groups["a"].bound < 50_000_000
 
     scenario(steps)
@@ -190,15 +231,15 @@ def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.Monkey
 
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1")
-        world.divider.follow(one, False)
-        world.divider.follow(record("b", "h2", "s", "h1", tree=2), False)
+        world.follow(one)
+        world.follow(record("b", "h2", "s", "h1", tree=2))
         await until(lambda: world.rates.get("a") == {"1": 50_000_000}, "half the cable")
         await asyncio.sleep(2.1)
         lost = {"1": structs.replace(one.progress.trees["1"], state="lost")}
-        world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=lost)), False)
+        world.follow(replace(one, progress=structs.replace(one.progress, trees=lost)))
         for _ in range(2):
-            world.divider.follow(one, False)
-            world.divider.follow(one, False)
+            world.follow(one)
+            world.follow(one)
             await quiet(world)
         assert world.rates["a"] == {"1": 50_000_000}
 
@@ -208,12 +249,12 @@ def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.Monkey
 def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)
-        world.divider.follow(one, False)
+        world.follow(one)
         lost = {"1": structs.replace(one.progress.trees["1"], state="lost")}
         for _ in range(2):  # before its share was computed, and once more
-            world.divider.follow(replace(one, progress=structs.replace(one.progress, trees=lost)), False)
+            world.follow(replace(one, progress=structs.replace(one.progress, trees=lost)))
             await quiet(world)
-        world.divider.follow(one, False)
+        world.follow(one)
         await quiet(world)
 
     assert scenario(steps).refused == {}
@@ -221,14 +262,14 @@ def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> No
 
 def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_it_anew() -> None:
     async def steps(world: World) -> None:
-        world.divider.follow(record("a", "h0", "s", "h1"), False)  # as the store has it
+        world.follow(record("a", "h0", "s", "h1"))  # as the store has it
         world.divider.again("a")
         await until(lambda: "1" in world.rates.get("a", {}), "what the store knows of")
-        world.divider.follow(record("a", "h0", "s", "h1", tree=7), False)  # it came before the store was written to
+        world.follow(record("a", "h0", "s", "h1", tree=7))  # it came before the store was written to
         await until(lambda: "7" in world.rates["a"], "what only the master knows of")
         await quiet(world)
         told = world.told
-        world.divider.follow(record("a", "h0", "s", "h1", tree=7, weight=2), False)
+        world.follow(record("a", "h0", "s", "h1", tree=7, weight=2))
         await quiet(world)
         assert world.told == told, "once"
 
@@ -237,8 +278,8 @@ def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_i
 
 def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
     async def steps(world: World) -> None:
-        world.divider.follow(record("a", "h0", "s", "h1", tree=1), False)
-        world.divider.follow(record("b", "h2", "s", "h3", tree=2), False)
+        world.follow(record("a", "h0", "s", "h1", tree=1))
+        world.follow(record("b", "h2", "s", "h3", tree=2))
         await until(lambda: world.divider.share_of("b"), "shares are there")
         world.divider.cap(60_000_000, {"h0": 10_000_000})
         await until(lambda: world.rates.get("a", {}).get("1"), "the cap is told")
@@ -267,7 +308,7 @@ def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytest.Monk
 
     async def steps(world: World) -> None:
         for n in range(3):
-            world.divider.follow(record("a", "h0", "s", "h1", tree=n, most_bps=10_000_000), False)
+            world.follow(record("a", "h0", "s", "h1", tree=n, most_bps=10_000_000))
             await until(lambda n=n: n in world.divider.share_of("a"), "it is computed")
 
     monkeypatch.setattr(module.Shares, "compute", late)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from datacast.master.answers import Reader, StatusAnswer
+from datacast.master.answers import Reader, Results, StatusAnswer
 from datacast.master.figures import Figures
 from datacast.master.looks import UNKNOWN, Look, Row, Tally
 from datacast.master.members import Counts, Member
@@ -103,3 +104,27 @@ def test_a_receiver_is_done_when_it_says_so_itself_and_now_where_it_does_not() -
     before = time.time_ns()
     figures.done(other, None)
     assert own.t_done_ns == 5 and other.t_done_ns is not None and before <= other.t_done_ns <= time.time_ns()
+
+
+def test_a_first_look_measures_no_rates() -> None:
+    """What is told of it says nothing about what the group can use: fabric_manager/divider.py counts looks."""
+    transfer, crew, silent = SimpleNamespace(looks=0, scheduler=None), Mock(receivers=[]), Mock()
+    figures = Figures(transfer, crew, silent, resumed=silent, vouched=silent, not_fetched=silent)  # type: ignore[arg-type]
+    counted = []
+    for _ in range(3):
+        figures.status_in(Results({}, Mock()), 0.0)
+        counted.append(transfer.looks)
+    assert counted == [0, 1, 2]
+
+
+def test_numbers_of_the_same_names_are_read_and_written_at_once_and_those_of_others_alike() -> None:
+    row, tally = Row({"a": 1.0, "b": 2.0}), Tally()
+    assert row.column(["a", "b"]) == [1.0, 2.0] and row.column(["b", "c"]) == [2.0, None]
+    tally.put(["a", "b"], [1.0, 2.0])
+    tally.put(["a", "b"], [3.0, 4.0])
+    assert tally.column(["a", "b"]) == [3.0, 4.0] and tally.column(["b", "c"]) == [4.0, 0.0]
+    tally.put(["c", "a"], [5.0, 6.0])
+    assert tally.all() == {"a": 6.0, "b": 4.0, "c": 5.0}
+    short = Tally(tally)
+    short.put(["a"], [1.0])
+    assert short.column(["a", "b", "c"]) == [1.0, 0.0, 0.0]

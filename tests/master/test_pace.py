@@ -41,6 +41,14 @@ def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
     assert pace.quiet(0.6, 15) == 0.25
 
 
+def test_a_worker_of_very_many_members_looks_at_so_many_a_second_where_that_loses_little() -> None:
+    assert pace.between(None, 20, 15, 30_000) == 0.25 and pace.between(1.0, 20, 15, 30_000) == 0.25
+    assert pace.between(50, 20, 15, 180) == 0.5, "few others change nothing"
+    assert pace.between(50, 20, 15, 30_000) == 5.0, "a tenth of what is left"
+    assert pace.between(1000, 20, 15, 30_000) == 10.0 and pace.between(100, 20, 15, 30_000) == 7.5
+    assert pace.between(1e6, 1, 15, 30_000) == 0.5, "the lease decides"
+
+
 def test_a_worker_of_many_groups_reports_less_often_but_before_its_lease_is_renewed() -> None:
     assert pace.reports_s(0) == pace.reports_s(100) == 0.25 and pace.reports_s(200) == 0.5
     assert pace.reports_s(10_000) == 0.8 < RENEW_S
@@ -165,7 +173,7 @@ def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch) -> N
             return [ReportAnswer(state="running") for _ in reports]
 
     class Slow:
-        id, news = "g", True
+        id, news, members = "g", True, 2
 
         def report(self, whole: bool) -> MasterReport:
             time.sleep(0.006)
