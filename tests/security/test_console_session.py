@@ -64,6 +64,7 @@ def test_another_site_gives_no_orders_by_cookie(tmp_path: Path, origin: dict[str
             for method, where in (("POST", "/groups"), ("DELETE", "/groups/g-1"), ("PUT", "/sets/a")):
                 answer = await http.request(method, where, json=ORDER, headers=origin)
                 assert (answer.status_code, answer.json()["what"]) == (403, "origin")
+                assert answer.json()["detail"] == f"a request by cookie from {origin.get('origin', 'nowhere')!r}"
             signing = await http.post("/console/session", json={"token": secret}, headers=origin)
             assert signing.status_code == 403
 

@@ -10,6 +10,7 @@ import sqlite3
 import ssl
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -215,6 +216,31 @@ def test_members_that_are_slow_to_answer_are_given_more_time() -> None:
         return found
 
     assert run(scenario()) == Entry("a", "1", 7)
+
+
+def test_members_are_asked_in_turn_until_one_answers_and_then_that_one_first() -> None:
+    async def scenario() -> list[int]:
+        asked: list[int] = []
+
+        async def member(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+                asked.append(number)
+                if number < 2:
+                    writer.close()
+                    return
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n" + b'{"kvs": []}')
+
+        servers = [await asyncio.start_server(partial(member, number), "127.0.0.1", 0) for number in range(3)]
+        ports = [server.sockets[0].getsockname()[1] for server in servers]
+        store = open_store("etcd://" + ",".join(f"127.0.0.1:{port}" for port in ports))
+        assert await store.get("a") is None and await store.get("a") is None
+        await store.close()
+        for server in servers:
+            server.close()
+        return asked
+
+    assert run(scenario()) == [0, 1, 2, 2]
 
 
 def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> None:
