@@ -97,7 +97,7 @@ static void follow(struct state *s, dc_time now)
            late = room / 4 * 3;
   int64_t x = slowest_excess(&s->slow);
   uint64_t over = x > 0 ? (uint64_t)x : 0;
-  if (s->mode == MEASURE && over <= late && quiet(s, now, 0)) {
+  if (s->mode == MEASURE && (over <= late || s->last) && quiet(s, now, 0)) {
     s->rate = clamped(s, s->before);
     return;
   }
@@ -200,9 +200,7 @@ static void find(struct state *s, dc_time now, uint32_t lag)
     return;
   }
   uint64_t bound = per_second(s, moved + 1, now - s->slow.since.at);
-  uint64_t least = per_second(s, 1, moved == 0 ? STEP : WAIT);
-  if (moved == 0 && least < s->before / CREEP)
-    least = s->before / CREEP;
+  uint64_t least = s->before / CREEP / (moved == 0 ? 1 : CREEP); /* it may only stand still (seeds 112921, 283183) */
   if (bound < least)
     bound = least;
   /* It has credits for all that is on the way, and half of the room is left: perhaps a deep tree is only being filled. Or it has had all

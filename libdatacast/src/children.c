@@ -83,6 +83,20 @@ bool dc_children_asking(const struct dc_children *c)
   return false;
 }
 
+bool dc_child_tells(struct dc_child *child, uint32_t last, uint8_t lag)
+{
+  uint32_t behind = dc_lag_packets(lag), low = last > behind ? last - behind : 0;
+  if (last >= child->seq) {
+    child->seq = last;
+    child->lag = lag;
+    return true;
+  }
+  if (low <= dc_child_asked(child))
+    return false;
+  child->lag = dc_lag_code(child->seq - low);
+  return true;
+}
+
 void dc_child_heard(struct dc_child *child, dc_time now)
 {
   if (child->heard == now) /* as when it was added */
@@ -91,6 +105,7 @@ void dc_child_heard(struct dc_child *child, dc_time now)
   uint32_t gap = silent > GAP_MAX ? GAP_MAX : silent == 0 ? 1 : (uint32_t)silent;
   uint32_t was = child->gap;
   child->heard = now;
+  child->again = child->again == 0 ? 1 : 2;
   if (was == 0 || gap <= was)
     gap = was == 0 ? gap : was - (was - gap) / 8;
   else

@@ -7,20 +7,22 @@
 
 #include "datacast/route.h"
 #include "datacast/time.h"
+#include "datacast/wire.h"
 #include "segment.h"
 
 /* Ethernet and up to four labels: what is built once for a child. Longer ones are written each time. */
 enum { DC_FRONT_MAX = DC_ETHER_LEN + 4 * DC_LABEL_LEN };
 
 /* The bits of a child's gap. */
-#define DC_CHILD_GAP 0x1fffffffu
+#define DC_CHILD_GAP 0x7ffffffu
 
 struct dc_child {
-  dc_time heard;     /* last interest */
-  uint32_t seq;      /* furthest sequence number it asked for */
-  uint32_t gap : 29; /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
+  dc_time heard;      /* last interest */
+  uint32_t seq;       /* furthest sequence number it asked for */
+  uint32_t gap : 27;  /* microseconds between its interests, smoothed, at least 1; 0: heard once, or said LAST */
+  uint32_t again : 2; /* times it was heard of after the first; two are as good as more */
   uint32_t done : 1, begins : 1, far : 1; /* said LAST; asked for the first number; asked last for one far ahead */
-  uint8_t lag;                            /* as it told when it asked for `seq` */
+  uint8_t lag;                            /* as it told of `seq` */
   uint8_t front_len;                      /* 0: not built */
   uint8_t front[DC_FRONT_MAX];            /* what stands before the Datacast header of its data */
   struct dc_segment ret;                  /* all of it that is mostly used stands in one cache line */
@@ -56,6 +58,17 @@ void dc_children_forget_fronts(struct dc_children *c) __attribute__((nonnull));
 
 /* Is there one that has more to ask for, as far as is known? */
 bool dc_children_asking(const struct dc_children *c) __attribute__((nonnull));
+
+/* The furthest number that all below it have asked for, as it told. */
+static inline uint32_t dc_child_asked(const struct dc_child *c)
+{
+  uint32_t behind = dc_lag_packets(c->lag);
+  return c->seq > behind ? c->seq - behind : 0;
+}
+
+/* It asks for numbers up to `last`, and tells so. What it asks for again counts too: a node that was restarted knows nothing else
+ * of it, and who asks for no more may have heard that its slowest has come further (seed 146707). True: something is new. */
+bool dc_child_tells(struct dc_child *child, uint32_t last, uint8_t lag) __attribute__((nonnull));
 
 /* An interest of it came. */
 void dc_child_heard(struct dc_child *child, dc_time now) __attribute__((nonnull));

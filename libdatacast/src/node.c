@@ -276,13 +276,8 @@ static enum dc_drop child_of(struct work *w, struct dc_tree *tree, const struct 
     c->begins = 1;
   if (c->done)
     c->gap = 0; /* that it is silent from now on tells nothing */
-  /* What it asks for again too: a node that was restarted knows nothing else of it. */
-  if (!far && h->seq + h->more >= c->seq) {
-    c->seq = h->seq + h->more;
-    c->lag = h->lag;
-    if (tree->children->slowest == i)
-      tree->children->slowest_due = 0; /* perhaps it is not any more */
-  }
+  if (!far && dc_child_tells(c, h->seq + h->more, h->lag) && tree->children->slowest == i)
+    tree->children->slowest_due = 0; /* perhaps it is not any more */
   *child = (unsigned)i;
   return DC_DROP_NONE;
 }

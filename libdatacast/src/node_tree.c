@@ -206,14 +206,7 @@ void dc_tree_sample(struct dc_tree *tree, dc_time took)
 static bool counts(const struct dc_child *c, dc_time now)
 {
   dc_time patience = (dc_time)c->gap * LAG_GAPS * DC_US;
-  return !c->done && (c->gap != 0 || c->begins) && now - c->heard <= (patience < LAG_STILL ? LAG_STILL : patience);
-}
-
-/* The furthest number that all below it have asked for, as it told. */
-static uint32_t asked(const struct dc_child *c)
-{
-  uint32_t behind = dc_lag_packets(c->lag);
-  return c->seq > behind ? c->seq - behind : 0;
+  return !c->done && (c->again > 1 || c->begins) && now - c->heard <= (patience < LAG_STILL ? LAG_STILL : patience);
 }
 
 static void find_slowest(struct dc_tree *tree, dc_time now)
@@ -221,9 +214,9 @@ static void find_slowest(struct dc_tree *tree, dc_time now)
   tree->slowest_seq = UINT32_MAX;
   for (uint32_t i = 0; i < tree->children->n; i++) {
     const struct dc_child *c = dc_child_at(tree->children, i);
-    if (counts(c, now) && asked(c) < tree->slowest_seq) {
+    if (counts(c, now) && dc_child_asked(c) < tree->slowest_seq) {
       tree->children->slowest = (uint8_t)i;
-      tree->slowest_seq = asked(c);
+      tree->slowest_seq = dc_child_asked(c);
     }
   }
 }
@@ -236,7 +229,7 @@ uint8_t dc_tree_lag(struct dc_tree *tree, dc_time now, const struct dc_child *by
   }
   tree->children->slowest_due--;
   first = dc_batch_first(first, last);
-  uint32_t own = counts(by, now) && last > asked(by) ? last - asked(by) : 0;
+  uint32_t own = counts(by, now) && last > dc_child_asked(by) ? last - dc_child_asked(by) : 0;
   uint32_t others = first > tree->slowest_seq ? first - tree->slowest_seq : 0;
   return dc_lag_code(own > others ? own : others);
 }

@@ -15,8 +15,9 @@ struct source_child {
   uint32_t pending; /* what waits for it: it keeps its place meanwhile */
   uint64_t used;
   dc_time heard;
-  bool far;   /* the last of its interests was for numbers far ahead, and is not believed */
-  bool known; /* heard of twice, or from the first number on: one damaged interest makes a child that there is not */
+  bool far; /* the last of its interests was for numbers far ahead, and is not believed */
+  uint8_t
+      known; /* 2: asked for more twice, or from the first number on: damaged interests make a child that there is not */
   uint32_t end, low; /* one past the furthest number that was asked for there, and by all who ask there */
   uint32_t depth;    /* packets that the caches on its way hold */
 };

@@ -177,6 +177,11 @@ static void steady_waits_for_a_host_that_stands_still(void)
   assert(crept[0] == 0 && crept[1] > 80 * DC_MS && crept[1] < 130 * DC_MS && crept[2] == 0);
 }
 
+static struct dc_cc_event lost_event(uint32_t n, uint32_t ago)
+{
+  return (struct dc_cc_event){.duplicate = true, .retx = true, .seq = n - ago, .next_seq = n, .depth = DEPTH};
+}
+
 /* As connections of TCP do, whose queue it is. */
 static void steady_falls_by_three_tenths_for_all_losses_of_a_window(void)
 {
@@ -185,8 +190,7 @@ static void steady_falls_by_three_tenths_for_all_losses_of_a_window(void)
   while (fluid.now < 100 * DC_MS)
     flow(cc, 1e9);
   assert(cc->rate(state) == params.rate_max);
-  struct dc_cc_event lost = {
-      .duplicate = true, .retx = true, .seq = fluid.seq - 2, .next_seq = fluid.seq, .depth = DEPTH};
+  struct dc_cc_event lost = lost_event(fluid.seq, 2);
   cc->interest(state, fluid.now, &lost);
   assert(cc->rate(state) == params.rate_max / 10 * 7);
   lost.seq++; /* sent before the first was told */
@@ -209,8 +213,7 @@ static void steady_falls_below_its_share_at_a_loss(void)
   while (fluid.now < 100 * DC_MS)
     flow(cc, 1e9);
   cc->told(state, fluid.seq, params.rate_max / 4);
-  struct dc_cc_event lost = {
-      .duplicate = true, .retx = true, .seq = fluid.seq - 2, .next_seq = fluid.seq, .depth = DEPTH};
+  struct dc_cc_event lost = lost_event(fluid.seq, 2);
   cc->interest(state, fluid.now, &lost);
   assert(cc->rate(state) == params.rate_max / 4 / 10 * 7);
   for (unsigned i = 0; i < 5; i++) {
@@ -258,8 +261,7 @@ static void steady_is_not_cut_by_losses_of_who_stands_still(void)
       flow(cc, SLOW);
     for (unsigned k = 0; k < 40; k++)
       flow(cc, 0);
-    struct dc_cc_event lost = {
-        .duplicate = true, .retx = true, .seq = fluid.seq - 1, .next_seq = fluid.seq, .depth = DEPTH};
+    struct dc_cc_event lost = lost_event(fluid.seq, 1);
     if (loses)
       cc->interest(state, fluid.now, &lost);
     fluid.behind = 0;
@@ -269,24 +271,34 @@ static void steady_is_not_cut_by_losses_of_who_stands_still(void)
   assert(after[0] == after[1]);
 }
 
+static struct dc_cc_event last_event(void)
+{
+  uint32_t asked = fluid.seq + fluid.out, lag = (uint32_t)fluid.behind;
+  return (struct dc_cc_event){.lag = lag, .seq = asked - 1, .next_seq = fluid.seq, .depth = DEPTH, .last = true};
+}
+
 static void rest(const struct dc_cc_ops *cc, dc_time until)
 {
   for (; cc->next_tick(state) <= until; fluid.now = until)
     cc->tick(state, cc->next_tick(state));
 }
 
-/* The slowest stands still as the last of the file is asked for: nobody can say any more that it goes on. */
+/* The slowest stands still as the last is asked for: nobody can say that it goes on, however far it is behind (seed 148110). */
 static void steady_sends_the_last_of_a_file_at_the_rate_of_before(void)
 {
   const struct dc_cc_ops *cc = dc_cc_find("steady");
-  start_fluid(cc);
-  while (fluid.now < 100 * DC_MS)
-    flow(cc, 1e9);
-  for (uint32_t k = 0; k < 30; k++)
-    flow(cc, 0);
-  assert(cc->rate(state) < params.rate_max / 10);
-  rest(cc, fluid.now + 2 * DC_MS);
-  assert(cc->rate(state) == params.rate_max);
+  for (uint32_t still = 30; still <= 85; still += 55) {
+    start_fluid(cc);
+    while (fluid.now < 100 * DC_MS)
+      flow(cc, 1e9);
+    for (uint32_t k = 0; k < still; k++)
+      flow(cc, 0);
+    assert(cc->rate(state) >= params.rate_max / 16 / 16 && cc->rate(state) < params.rate_max / 10);
+    struct dc_cc_event e = last_event();
+    cc->interest(state, fluid.now, &e);
+    rest(cc, fluid.now + 2 * DC_MS);
+    assert(cc->rate(state) == params.rate_max);
+  }
 }
 
 /* A front that waits asks for one packet in sixteen. Where all has been asked for nobody will ask, and nobody is waited for. */
@@ -299,11 +311,8 @@ static void steady_waits_no_longer_where_all_was_asked_for(void)
       flow(cc, SLOW);
     for (uint32_t k = 0; k < 85; k++)
       flow(cc, 0);
-    struct dc_cc_event e = {.lag = (uint32_t)fluid.behind,
-                            .seq = fluid.seq + fluid.out - 1,
-                            .next_seq = fluid.seq,
-                            .depth = DEPTH,
-                            .last = last != 0};
+    struct dc_cc_event e = last_event();
+    e.last = last != 0;
     cc->interest(state, fluid.now, &e);
     assert((double)cc->rate(state) <= SLOW / 2);
     rest(cc, fluid.now + 2 * DC_MS);
@@ -362,7 +371,7 @@ static void steady_does_not_fall_from_a_rate_it_only_crept_at(void)
     cc->interest(state, now += PACKET, &e);
   }
   assert(cc->rate(state) < p.rate_max / 10);
-  struct dc_cc_event lost = {.duplicate = true, .retx = true, .seq = 1108, .next_seq = 1110, .depth = DEPTH};
+  struct dc_cc_event lost = lost_event(1110, 2);
   cc->interest(state, now, &lost);
   e.lag = 0;
   cc->interest(state, now, &e);
@@ -476,8 +485,7 @@ static void steady_tells_what_the_path_holds(void)
 /* What was sent a round trip ago, of 10 ms at most. */
 static void lose_one(const struct dc_cc_ops *cc)
 {
-  struct dc_cc_event lost = {
-      .duplicate = true, .retx = true, .seq = pipe_.n - 833, .next_seq = pipe_.n, .depth = DEPTH};
+  struct dc_cc_event lost = lost_event(pipe_.n, 833);
   cc->interest(state, pipe_.now, &lost);
 }
 
@@ -488,8 +496,7 @@ static void steady_is_not_cut_by_what_was_asked_for_again_as_it_was_sent(void)
   for (uint32_t ago = 40; ago <= 80; ago += 40) { /* 83 packets are on their way */
     start_path(cc, 48);
     run_path(cc, DC_MS, DC_SEC, 48);
-    struct dc_cc_event lost = {
-        .duplicate = true, .retx = true, .seq = pipe_.n - ago, .next_seq = pipe_.n, .depth = DEPTH};
+    struct dc_cc_event lost = lost_event(pipe_.n, ago);
     cc->interest(state, pipe_.now, &lost);
     assert(cc->rate(state) == (ago == 40 ? params.rate_max : params.rate_max / 10 * 7));
   }

@@ -176,6 +176,33 @@ static void a_batch_that_others_have_still_to_ask_for_is_no_distance(void)
   bench_close(&b);
 }
 
+/* Who asks again for what has not come tells how far the slowest below it has come since (seed 146707). */
+static void what_is_asked_for_again_tells_of_the_slowest(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking told = from_child(1, 1, 0);
+  for (; told.seq < 20; told.seq++, b.now += 10 * DC_US) {
+    told.lag = dc_lag_code(told.seq / 2);
+    ask(&b, 1, &told);
+  }
+  assert(child_asks_for(&b, 2, 20, 0, 0) == 1);
+  b.now += 50 * DC_MS;
+  told.flags = DC_FLAG_RETX;
+  told.seq = 18;
+  told.lag = dc_lag_code(2); /* up to 16 */
+  ask(&b, 1, &told);
+  expect_interest(&b, 0, 18, 0, DC_FLAG_RETX);
+  assert(seen.h.lag == 2);
+  told.seq = 17;
+  told.lag = dc_lag_code(8); /* from before, and late */
+  ask(&b, 1, &told);
+  expect_interest(&b, 0, 17, 0, DC_FLAG_RETX);
+  assert(seen.h.lag == 1);
+  bench_close(&b);
+}
+
 int main(void)
 {
   what_nobody_has_goes_on_as_one_interest();
@@ -185,6 +212,7 @@ int main(void)
   a_number_without_a_place_does_not_hold_up_the_others();
   more_than_a_range_may_be_is_refused_whole();
   a_batch_that_others_have_still_to_ask_for_is_no_distance();
+  what_is_asked_for_again_tells_of_the_slowest();
   puts("node, range: ok");
   return 0;
 }

@@ -132,8 +132,8 @@ static void a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place(v
   free(s);
 }
 
-/* One bit of a return segment was damaged, and the interest came twice: a copy says no more than one. */
-static void copies_of_one_interest_make_nobody(void)
+/* One bit of a return segment was damaged, of two interests, and one came twice: a copy says no more than one. */
+static void damaged_interests_make_nobody(void)
 {
   said = 10000000;
   dc_source *s = make_with(&rule, 10000000, 1, 0, 1000);
@@ -143,8 +143,26 @@ static void copies_of_one_interest_make_nobody(void)
   for (uint32_t seq = 1; seq < 30; seq++)
     asks(s, 1000, seq, 0, 128 * 1024, &to_a);
   assert(learnt.lag == 0);
-  asks(s, 1000, 2, 0, 128 * 1024, &to_b); /* it goes on: somebody is there */
-  assert(learnt.lag == 27);
+  asks(s, 1000, 2, 0, 128 * 1024, &to_b); /* the same bit of another one (seeds 92784, 102471) */
+  assert(learnt.lag == 0);
+  asks(s, 1000, 3, 0, 128 * 1024, &to_b); /* it goes on: somebody is there */
+  assert(learnt.lag == 26);
+  free(s);
+}
+
+/* Who asks for nothing new, as the source waits for its slowest, asks again for what has not come, and tells how far that one is now
+ * (seed 146707). */
+static void what_is_asked_for_again_tells_how_far_the_slowest_has_come(void)
+{
+  said = 10000000;
+  dc_source *s = make_with(&rule, 10000000, 1, 0, 1000);
+  for (uint32_t seq = 0; seq < 50; seq++)
+    asks(s, 1000, seq, seq < 24 ? 0 : seq - 24, 128 * 1024, &to_a);
+  assert(learnt.lag == 25);
+  asks(s, 1000, 45, 15, 128 * 1024, &to_a); /* up to 30 */
+  assert(learnt.lag == 19);
+  asks(s, 1000, 40, 15, 128 * 1024, &to_a); /* from before, and late */
+  assert(learnt.lag == 19);
   free(s);
 }
 
@@ -266,7 +284,8 @@ int main(void)
   who_asks_too_early_is_answered_when_the_numbers_are_there();
   early_interests_are_bounded();
   a_damaged_number_far_ahead_goes_before_nobody_and_is_nobodys_place();
-  copies_of_one_interest_make_nobody();
+  damaged_interests_make_nobody();
+  what_is_asked_for_again_tells_how_far_the_slowest_has_come();
   no_rate_and_no_burst_is_above_its_bound();
   duplicates_beyond_their_queue_are_refused_and_the_others_answered();
   numbers_with_one_place_in_the_table_are_told_apart();
