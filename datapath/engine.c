@@ -40,19 +40,22 @@ void engine_node_close(struct engine_node *n)
 
 /* ---- the path of a frame ---- */
 
-static void hand_on(struct engine *e, struct engine_node *n, const struct dc_tx *tx, dc_time now)
+/* Frames for one port, or for this host. */
+static void hand_on(struct engine *e, struct engine_node *n, const struct dc_tx *tx, unsigned frames, dc_time now)
 {
   struct port *to = tx->port < DC_NODE_PORTS_MAX ? n->port[tx->port] : NULL;
   if (to != NULL) {
-    to->ops->push(to, tx, now);
+    to->ops->push(to, tx, frames, now);
     return;
   }
-  if (tx->port == DC_PORT_HOST && e->hooks.to_host != NULL)
-    e->hooks.to_host(e->arg, tx, now);
-  else
-    n->no_device++;
-  if (tx->buf != NULL)
-    e->buf->unref(tx->buf);
+  for (unsigned i = 0; i < frames; i++) {
+    if (tx->port == DC_PORT_HOST && e->hooks.to_host != NULL)
+      e->hooks.to_host(e->arg, &tx[i], now);
+    else
+      n->no_device++;
+    if (tx[i].buf != NULL)
+      e->buf->unref(tx[i].buf);
+  }
 }
 
 static void through(struct engine *e, struct engine_node *n, const struct dc_frame *frame, unsigned frames, dc_time now)
@@ -60,8 +63,11 @@ static void through(struct engine *e, struct engine_node *n, const struct dc_fra
   for (unsigned done = 0; done < frames;) {
     unsigned sent;
     done += dc_node_handle_burst(n->core, now, frame + done, frames - done, e->out, ENGINE_OUT, &sent);
-    for (unsigned i = 0; i < sent; i++)
-      hand_on(e, n, &e->out[i], now);
+    for (unsigned i = 0, end; i < sent; i = end) {
+      for (end = i + 1; end < sent && e->out[end].port == e->out[i].port;)
+        end++;
+      hand_on(e, n, &e->out[i], end - i, now);
+    }
   }
 }
 

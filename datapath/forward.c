@@ -317,7 +317,7 @@ bool forward_data(struct forward *f, dc_time now, const struct dc_segment *ret, 
   struct dc_tx tx = {.buf = buf, .off = off, .len = h->length, .port = p->base.number};
   tx.prefix_len = (uint16_t)dc_data_write(tx.prefix, sizeof tx.prefix, ret, h, p->base.neighbour, p->base.mac);
   count_own(p, &tx, true, h->length);
-  p->base.ops->push(&p->base, &tx, now);
+  p->base.ops->push(&p->base, &tx, 1, now);
   return true;
 }
 
@@ -344,7 +344,7 @@ bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path
     return true;
   }
   count_own(p, &tx, false, 0);
-  p->base.ops->push(&p->base, &tx, now);
+  p->base.ops->push(&p->base, &tx, 1, now);
   return true;
 }
 

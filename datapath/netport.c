@@ -165,15 +165,14 @@ static void put(struct dc_tx *to, const struct dc_tx *tx)
   memcpy(to, tx, offsetof(struct dc_tx, prefix) + tx->prefix_len);
 }
 
-static void push(struct port *port, const struct dc_tx *tx, dc_time now)
+static void push_one(struct netport *p, const struct dc_tx *tx, dc_time now)
 {
-  struct netport *p = of(port);
   if (!fits(p, tx))
     return;
   bool first = tx_goes_first(tx);
   int place = backlog_put(&p->backlog, first);
   if (place < 0 && !p->blocked) {
-    flush(port, now);
+    flush(&p->base, now);
     place = backlog_put(&p->backlog, first);
   }
   if (place < 0) {
@@ -182,6 +181,12 @@ static void push(struct port *port, const struct dc_tx *tx, dc_time now)
     return;
   }
   put(&p->queue[place], tx);
+}
+
+static void push(struct port *port, const struct dc_tx *tx, unsigned n, dc_time now)
+{
+  for (unsigned i = 0; i < n; i++)
+    push_one(of(port), &tx[i], now);
 }
 
 /* Before all that waits: a link that is full is not down. */

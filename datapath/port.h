@@ -12,8 +12,8 @@ struct port;
 struct port_ops {
   /* Hand what waits to engine_frames, a burst at a time. Returns the frames; `more`: others may still wait. */
   unsigned (*rx)(struct port *p, struct engine *e, dc_time now, bool *more);
-  /* Queue a frame; takes over its reference. What is too long or too much is counted and dropped. */
-  void (*push)(struct port *p, const struct dc_tx *tx, dc_time now);
+  /* Queue n frames, in their order; takes over their references. What is too long or too much is counted and dropped. */
+  void (*push)(struct port *p, const struct dc_tx *tx, unsigned n, dc_time now);
   /* Send what is queued. */
   void (*flush)(struct port *p, dc_time now);
   /* Queue a hello: the prefix and `zeros` bytes after it. */

@@ -61,7 +61,7 @@ static struct rte_mbuf *header_of(struct packet_pools *p, const struct dc_tx *tx
   struct rte_mbuf *h = rte_pktmbuf_alloc(p->headers);
   if (h == NULL)
     return NULL;
-  memcpy(rte_pktmbuf_mtod(h, void *), tx->prefix, tx->prefix_len);
+  packet_prefix(rte_pktmbuf_mtod(h, void *), tx);
   h->data_len = tx->prefix_len;
   h->pkt_len = tx->prefix_len;
   return h;

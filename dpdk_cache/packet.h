@@ -52,6 +52,19 @@ static inline struct packet_note *packet_note(struct rte_mbuf *m) { return (stru
 /* Remember where the data of an mbuf that just arrived stands. */
 static inline void packet_arrived(struct rte_mbuf *m) { *packet_note(m) = (struct packet_note){.first = m->data_off}; }
 
+/* What goes in front of a frame's bytes; mostly an Ethernet header, in the parts in which a node writes it: a read across two fresh
+ * writes waits for both. */
+static inline __attribute__((nonnull)) void packet_prefix(void *to, const struct dc_tx *tx)
+{
+  enum { ADDRESSES = DC_ETHER_LEN - 2 };
+  if (tx->prefix_len != DC_ETHER_LEN) {
+    memcpy(to, tx->prefix, tx->prefix_len);
+    return;
+  }
+  memcpy(to, tx->prefix, ADDRESSES);
+  memcpy((char *)to + ADDRESSES, tx->prefix + ADDRESSES, 2);
+}
+
 /* What packet_build does with a frame that is not written in place. */
 struct rte_mbuf *packet_build_apart(struct packet_pools *p, const struct dc_tx *tx, bool linear)
     __attribute__((nonnull));
@@ -70,7 +83,7 @@ static inline __attribute__((nonnull)) struct rte_mbuf *packet_build(struct pack
   m->data_off = (uint16_t)(at - tx->prefix_len);
   m->data_len = (uint16_t)len;
   m->pkt_len = len;
-  memcpy(rte_pktmbuf_mtod(m, void *), tx->prefix, tx->prefix_len);
+  packet_prefix(rte_pktmbuf_mtod(m, void *), tx);
   p->counters.in_place++;
   p->counters.bytes_referenced += tx->len;
   return m;

@@ -317,7 +317,7 @@ static void flush(struct port *port, dc_time now)
                                                           : now + AGAIN_AFTER;
 }
 
-void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
+static inline void queue(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
 {
   if (p->faults.blackhole_tx) {
     p->counters.blackholed++;
@@ -334,19 +334,23 @@ void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
     flush(&p->base, now);
 }
 
-static void push(struct port *port, const struct dc_tx *tx, dc_time now)
+void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) { queue(p, m, now); }
+
+static void push(struct port *port, const struct dc_tx *tx, unsigned n, dc_time now)
 {
   struct dpdk_port *p = dpdk_port(port);
-  struct rte_mbuf *m = packet_build(p->pools, tx, !p->multi_seg);
-  if (m != NULL)
-    port_send(p, m, now);
+  for (unsigned i = 0; i < n; i++) {
+    struct rte_mbuf *m = packet_build(p->pools, &tx[i], !p->multi_seg);
+    if (m != NULL)
+      queue(p, m, now);
+  }
 }
 
 static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time now)
 {
   struct dpdk_port *p = dpdk_port(port);
   if (zeros == 0) {
-    push(port, tx, now);
+    push(port, tx, 1, now);
     return;
   }
   struct rte_mbuf *m = rte_pktmbuf_alloc(p->pools->data);

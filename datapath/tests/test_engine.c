@@ -1,5 +1,5 @@
 /* What of a burst says something about a link: hellos under their own EtherType, and nothing that was forwarded. The others reach
- * the node. */
+ * the node, and what it sends goes to the ports in runs. */
 #include "datapath/engine.h"
 
 #include <stdio.h>
@@ -15,18 +15,18 @@ static struct engine_node node = {.name = "n"};
 static struct port port = {.name = "p", .mtu = 1500};
 static struct engine engine;
 
-static void open_engine(void)
+static void open_engine(uint16_t ports)
 {
   static const struct engine_hooks none;
   struct fault why;
   struct dc_node_cfg cfg;
   dc_node_cfg_default(&cfg);
-  cfg.ports = 1;
+  cfg.ports = ports;
   cfg.trees = 1;
   bufpool_init(&pool, 1500, 1 << 20);
   CHECK(loop_open(&loop) == 0);
   CHECK(engine_node_open(&node, &cfg, &bufpool_ops, &why));
-  CHECK(engine_open(&engine, &loop, &bufpool_ops, 1, &none, NULL, &why));
+  CHECK(engine_open(&engine, &loop, &bufpool_ops, ports, &none, NULL, &why));
   engine_attach(&engine, &node, &port, true, true);
 }
 
@@ -63,7 +63,7 @@ static uint64_t at_node(void)
 /* A hello under ADJ(p) leaves the node before as 0x88B5, whoever wrote it. */
 static void a_hello_that_was_forwarded_is_none(void)
 {
-  open_engine();
+  open_engine(1);
   struct dc_frame f = hello_as(DC_ETHERTYPE_DATACAST, LINK_HELLO_BYTES);
   engine_frames(&engine, &port, &f, 1, DC_SEC);
   CHECK(port.link.received == 0 && port.link.refused == 0 && at_node() == 1);
@@ -75,7 +75,7 @@ static void a_hello_that_was_forwarded_is_none(void)
 
 static void of_a_burst_the_node_gets_all_but_the_hellos(void)
 {
-  open_engine();
+  open_engine(1);
   struct dc_frame f[] = {hello_as(DC_ETHERTYPE_DATACAST, LINK_HELLO_BYTES),
                          hello_as(DC_ETHERTYPE_HELLO, LINK_HELLO_BYTES), hello_as(DC_ETHERTYPE_HELLO, DC_ETHER_LEN),
                          hello_as(DC_ETHERTYPE_HELLO, DC_ETHER_LEN - 1), hello_as(DC_ETHERTYPE_MPLS, LINK_HELLO_BYTES)};
@@ -86,11 +86,63 @@ static void of_a_burst_the_node_gets_all_but_the_hellos(void)
 
 static void where_no_hellos_are_said_none_is_taken(void)
 {
-  open_engine();
+  open_engine(1);
   port.link.watched = false;
   struct dc_frame f = hello_as(DC_ETHERTYPE_HELLO, LINK_HELLO_BYTES);
   engine_frames(&engine, &port, &f, 1, DC_SEC);
   CHECK(port.link.received == 0 && at_node() == 1);
+  close_engine();
+}
+
+/* What a port was handed, call by call. */
+static struct {
+  uint16_t port;
+  unsigned n;
+  uint32_t bytes[4];
+} handed[4];
+static unsigned calls;
+
+static void push(struct port *p, const struct dc_tx *tx, unsigned n, dc_time now)
+{
+  (void)now;
+  CHECK(calls < 4 && n <= 4);
+  handed[calls].port = p->number;
+  handed[calls].n = n;
+  for (unsigned i = 0; i < n; i++) {
+    CHECK(tx[i].port == p->number);
+    handed[calls].bytes[i] = tx[i].len;
+    buf_unref(tx[i].buf);
+  }
+  calls++;
+}
+
+/* A frame of so many bytes that goes on by this port. */
+static struct dc_frame that_goes_by(uint16_t to, uint32_t len)
+{
+  static const uint8_t nobody[6];
+  struct dc_buf *b = bufpool_get(&pool, 1500);
+  CHECK(b != NULL);
+  memset(b->data, 0, len);
+  dc_ether_write(b->data, nobody, nobody, DC_ETHERTYPE_MPLS);
+  dc_label_write(b->data + DC_ETHER_LEN, DC_LABEL_ADJ + to, true);
+  return (struct dc_frame){.buf = b, .data = b->data, .len = len, .port = 0};
+}
+
+static void what_goes_by_one_port_in_a_row_is_handed_to_it_together(void)
+{
+  static const struct port_ops ops = {.push = push};
+  static struct port other[] = {{.ops = &ops, .name = "q", .number = 1, .mtu = 1500},
+                                {.ops = &ops, .name = "r", .number = 2, .mtu = 1500}};
+  open_engine(4);
+  engine_attach(&engine, &node, &other[0], false, true);
+  engine_attach(&engine, &node, &other[1], false, true);
+  struct dc_frame f[] = {that_goes_by(1, 100), that_goes_by(1, 101), that_goes_by(2, 102), that_goes_by(1, 103),
+                         that_goes_by(3, 104)}; /* where no port is */
+  engine_frames(&engine, &port, f, sizeof f / sizeof *f, DC_SEC);
+  CHECK(calls == 3 && node.no_device == 1);
+  CHECK(handed[0].port == 1 && handed[0].n == 2 && handed[0].bytes[0] == 100 - 18 && handed[0].bytes[1] == 101 - 18);
+  CHECK(handed[1].port == 2 && handed[1].n == 1 && handed[1].bytes[0] == 102 - 18);
+  CHECK(handed[2].port == 1 && handed[2].n == 1 && handed[2].bytes[0] == 103 - 18);
   close_engine();
 }
 
@@ -99,6 +151,7 @@ int main(void)
   a_hello_that_was_forwarded_is_none();
   of_a_burst_the_node_gets_all_but_the_hellos();
   where_no_hellos_are_said_none_is_taken();
+  what_goes_by_one_port_in_a_row_is_handed_to_it_together();
   puts("engine: ok");
   return 0;
 }

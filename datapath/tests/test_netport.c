@@ -41,7 +41,7 @@ static struct dc_tx frame(uint8_t mark)
 static void push(uint8_t mark)
 {
   struct dc_tx tx = frame(mark);
-  port.base.ops->push(&port.base, &tx, loop.now);
+  port.base.ops->push(&port.base, &tx, 1, loop.now);
 }
 
 /* Its first byte is the mark, as of all. */
@@ -51,7 +51,7 @@ static void ask(uint8_t mark)
   tx.prefix[12] = DC_ETHERTYPE_MPLS >> 8, tx.prefix[13] = DC_ETHERTYPE_MPLS & 0xff;
   dc_label_write(tx.buf->data, DC_LABEL_LOCAL, true);
   tx.buf->data[DC_LABEL_LEN] = DC_VERSION << 4 | DC_TYPE_INTEREST;
-  port.base.ops->push(&port.base, &tx, loop.now);
+  port.base.ops->push(&port.base, &tx, 1, loop.now);
 }
 
 static void hello(uint8_t mark)
@@ -138,9 +138,9 @@ static void test_what_a_ring_lends_is_copied_when_it_waits_and_what_may_stay_is_
   struct dc_buf ring = {.refs = 1, .cap = 100, .data = bytes, .give_back = given}, block = ring;
   block.stays = true;
   struct dc_tx tx = {.buf = &ring, .len = 100, .prefix_len = DC_ETHER_LEN};
-  port.base.ops->push(&port.base, &tx, loop.now);
+  port.base.ops->push(&port.base, &tx, 1, loop.now);
   tx.buf = &block;
-  port.base.ops->push(&port.base, &tx, loop.now);
+  port.base.ops->push(&port.base, &tx, 1, loop.now);
   leave(0);
   CHECK(ring.cap == 0 && block.cap == 100 && pool.in_use == 1);
   leave(2);

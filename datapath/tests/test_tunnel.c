@@ -76,7 +76,7 @@ static void pass(void *arg, struct dc_frame *frame, unsigned n)
     uint32_t head = DC_ETHER_LEN + DC_LABEL_LEN;
     CHECK(frame[i].len == head + PAYLOAD && dc_frame_ethertype(&frame[i]) == DC_ETHERTYPE_MPLS);
     struct dc_tx tx = {.buf = frame[i].buf, .off = head, .len = PAYLOAD, .prefix_len = DC_ETHER_LEN};
-    port.base.ops->push(&port.base, &tx, loop.now);
+    port.base.ops->push(&port.base, &tx, 1, loop.now);
     ++*frames;
   }
 }

@@ -65,9 +65,6 @@ static void count_tx(struct dc_node *node, const struct dc_tx *tx, bool data, ui
 static uint16_t first_port(const struct dc_segment *seg) { return seg->n == 0 ? DC_PORT_HOST : seg->port[0]; }
 static uint16_t first_seen(const struct dc_segment_view *v) { return v->n == 0 ? DC_PORT_HOST : dc_get16(v->ports); }
 
-/* Which port did the frame at hand come in by, in those terms? An appliance is not told. */
-static bool came_by(const struct work *w, uint16_t port) { return !w->node->cfg.lone_port && w->frame->port == port; }
-
 /* May a frame leave over a segment with this first port (of no port: DC_PORT_HOST)? Returns DC_DROP_NONE and the port here, or
  * the reason. */
 static enum dc_drop way_out(const struct dc_node *node, uint16_t first, bool local, uint16_t *port)
@@ -166,32 +163,6 @@ static uint32_t take_together(const struct dc_node *node, const struct dc_childr
 
 /* ---- interests ---- */
 
-/* The way on from here, as 13 bits: a repaired tree has another one. `way` is the route's bytes from this stop's ports
- * towards the source on, at least the DC_STOP_LEN of the stop after it. */
-static uint16_t way_of(const uint8_t *way, size_t len)
-{
-  const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
-  const uint8_t *end = way + len;
-  uint64_t sum = len, word;
-  uint32_t first, last;
-  for (; end - way > (ptrdiff_t)sizeof word; way += sizeof word) {
-    memcpy(&word, way, sizeof word);
-    sum = (sum ^ word) * prime;
-    sum ^= sum >> 29;
-  }
-  if (len >= sizeof word) { /* what is left, and some of it once more */
-    memcpy(&word, end - sizeof word, sizeof word);
-  } else {
-    memcpy(&first, way, sizeof first);
-    memcpy(&last, end - sizeof last, sizeof last);
-    word = (uint64_t)first << 32 | last;
-  }
-  sum = (sum ^ word) * prime;
-  return (uint16_t)(sum >> 51);
-}
-
-_Static_assert(DC_STOP_LEN >= sizeof(uint32_t), "way_of has four bytes at least");
-
 /* An interest at hand, its route taken apart. */
 struct asking {
   const struct dc_header *h;
@@ -209,7 +180,7 @@ static uint16_t way_on(const struct work *w, struct asking *a)
 {
   if (!a->way_made) {
     uint32_t ports = 2u * a->own.fwd.n;
-    a->way = way_of(w->frame->data + a->rest_off - ports, a->rest_len + ports) & 0x1fffu;
+    a->way = dc_way_sum(w->frame->data + a->rest_off - ports, a->rest_len + ports) & 0x1fffu;
     a->way_made = true;
   }
   return a->way;
@@ -358,7 +329,8 @@ static enum dc_drop on_interest(struct work *w, uint32_t at, const struct dc_hea
     why = way_out(node, back, a.own.ret.local, &down);
   if (why != DC_DROP_NONE)
     return why;
-  if (a.from != DC_PORT_HOST && (came_by(w, a.from) || a.from == back))
+  bool came_by = !node->cfg.lone_port && w->frame->port == a.from; /* an appliance is not told */
+  if (a.from != DC_PORT_HOST && (came_by || a.from == back))
     return DC_DROP_UTURN; /* the way to the source never leads back over the link to the child */
 
   struct dc_tree *tree = dc_node_tree(node, w->now, h->tree, w->frame->port);
@@ -493,90 +465,118 @@ static enum dc_drop on_endpoint(struct work *w, uint32_t at)
   return DC_DROP_NONE;
 }
 
-/* What lies under the stack that starts at `at`; false when no bottom is in sight. */
-static bool find_bottom(const struct dc_frame *f, uint32_t *at)
-{
-  bool bottom = false;
-  for (unsigned i = 0; !bottom; i++, *at += DC_LABEL_LEN) {
-    if (i > DC_SEG_MAX || f->len - *at < DC_LABEL_LEN)
-      return false;
-    dc_label_read(f->data + *at, &bottom);
-  }
-  return true;
-}
-
-/* Is it a label that a route is made of? Others are between the two ends of a link. */
-static bool is_segment(const uint8_t *p)
-{
-  bool bottom;
-  uint32_t label = dc_label_read(p, &bottom);
-  return label == DC_LABEL_LOCAL || (label >= DC_LABEL_ADJ && label <= DC_LABEL_ADJ + DC_PORT_MAX);
-}
-
 /* Pop and send on. The frame is not this node's: what lies under the stack is looked at for the counters only. */
-static enum dc_drop on_adjacency(struct work *w, uint16_t port, bool bottom)
+static inline enum dc_drop send_on(dc_node *node, const struct dc_frame *f, uint16_t port, bool bottom,
+                                   struct dc_tx *tx)
 {
-  struct dc_node *node = w->node;
-  const struct dc_frame *f = w->frame;
+  static const uint8_t type[][2] = {{DC_ETHERTYPE_MPLS >> 8, DC_ETHERTYPE_MPLS & 0xff},
+                                    {DC_ETHERTYPE_DATACAST >> 8, DC_ETHERTYPE_DATACAST & 0xff}};
   uint32_t rest = DC_ETHER_LEN + DC_LABEL_LEN, under = rest;
   if (port >= node->cfg.ports)
     return DC_DROP_PORT;
-  if (!bottom && !find_bottom(f, &under))
+  if (!bottom && !dc_stack_end(f->data, f->len, &under))
     return DC_DROP_STACK;
-  if (!bottom && !is_segment(f->data + rest))
+  if (!bottom && !dc_is_segment_label(f->data + rest))
     return DC_DROP_LABEL; /* what the next node would take for something between neighbours is not passed on */
-  if (came_by(w, port))
+  if (f->port == port && !node->cfg.lone_port)
     return DC_DROP_UTURN; /* a stack cannot make a frame bounce over one link */
-
-  struct dc_tx *tx = add_tx(w, f->buf, rest, f->len - rest, port);
-  memcpy(tx->prefix, node->port[port].addresses, sizeof node->port[port].addresses);
-  dc_put16(tx->prefix + DC_ETHER_LEN - 2, bottom ? DC_ETHERTYPE_DATACAST : DC_ETHERTYPE_MPLS);
-  tx->prefix_len = DC_ETHER_LEN;
 
   uint32_t payload = 0;
   bool data = dc_is_data(f->data + under, f->len - under, &payload);
+  tx->buf = f->buf;
+  tx->off = rest;
+  tx->len = f->len - rest;
+  tx->port = port;
+  tx->from = DC_PORT_HOST;
+  tx->prefix_len = DC_ETHER_LEN;
+  memcpy(tx->prefix, node->port[port].addresses, sizeof node->port[port].addresses);
+  memcpy(tx->prefix + DC_ETHER_LEN - 2, type[bottom], sizeof type[0]); /* in one piece, as it is read soon */
   count_tx(node, tx, data, payload);
   node->count.forwarded++;
   return DC_DROP_NONE;
 }
 
-static enum dc_drop on_frame(struct work *w)
+/* What is to be done with a frame: refused, handled here with its Datacast header at `at`, or sent on by `port`. */
+struct task {
+  enum { REFUSED, AT_WAYPOINT, AT_ENDPOINT, ON } what;
+  enum dc_drop why;
+  uint32_t at;
+  uint16_t port;
+  bool bottom;
+};
+
+static struct task refused(enum dc_drop why) { return (struct task){.what = REFUSED, .why = why}; }
+
+static struct task task_of(dc_node *node, const struct dc_frame *f)
 {
-  const struct dc_frame *f = w->frame;
   if (f->port == DC_PORT_HOST)
-    return on_waypoint(w, 0);
-  if (f->port >= w->node->cfg.ports)
-    return DC_DROP_PORT;
-  struct dc_port_counters *c = &w->node->port[f->port].count;
+    return (struct task){.what = AT_WAYPOINT};
+  if (f->port >= node->cfg.ports)
+    return refused(DC_DROP_PORT);
+  struct dc_port_counters *c = &node->port[f->port].count;
   c->rx_frames++;
   c->rx_bytes += f->len;
 
   if (f->len < DC_ETHER_LEN)
-    return DC_DROP_TRUNCATED;
+    return refused(DC_DROP_TRUNCATED);
   uint16_t ethertype = dc_frame_ethertype(f);
   if (ethertype == DC_ETHERTYPE_DATACAST) /* an appliance's switch took LOCAL off already */
-    return w->node->cfg.lone_port ? on_waypoint(w, DC_ETHER_LEN) : on_endpoint(w, DC_ETHER_LEN);
+    return (struct task){.what = node->cfg.lone_port ? AT_WAYPOINT : AT_ENDPOINT, .at = DC_ETHER_LEN};
   if (ethertype != DC_ETHERTYPE_MPLS)
-    return DC_DROP_ETHERTYPE;
+    return refused(DC_DROP_ETHERTYPE);
   if (f->len < DC_ETHER_LEN + DC_LABEL_LEN)
-    return DC_DROP_TRUNCATED;
+    return refused(DC_DROP_TRUNCATED);
 
   bool bottom;
   uint32_t label = dc_label_read(f->data + DC_ETHER_LEN, &bottom);
   if (label == DC_LABEL_LOCAL)
-    return bottom ? on_waypoint(w, DC_ETHER_LEN + DC_LABEL_LEN) : DC_DROP_STACK;
+    return bottom ? (struct task){.what = AT_WAYPOINT, .at = DC_ETHER_LEN + DC_LABEL_LEN} : refused(DC_DROP_STACK);
   if (label < DC_LABEL_ADJ || label > DC_LABEL_ADJ + DC_PORT_MAX)
-    return DC_DROP_LABEL;
-  return on_adjacency(w, (uint16_t)(label - DC_LABEL_ADJ), bottom);
+    return refused(DC_DROP_LABEL);
+  return (struct task){.what = ON, .port = (uint16_t)(label - DC_LABEL_ADJ), .bottom = bottom};
+}
+
+/* Apart from what only passes, which does without all of this. */
+static __attribute__((noinline)) unsigned handle_here(dc_node *node, dc_time now, const struct dc_frame *frame,
+                                                      struct dc_tx *out, struct task t)
+{
+  struct work w = {.node = node, .now = now, .frame = frame, .out = out};
+  if (t.what == AT_WAYPOINT)
+    t.why = on_waypoint(&w, t.at);
+  else if (t.what == AT_ENDPOINT)
+    t.why = on_endpoint(&w, t.at);
+  if (t.why != DC_DROP_NONE)
+    drop(&w, t.why);
+  if (!w.handed_on)
+    node->ops.unref(frame->buf);
+  return w.n;
+}
+
+/* There is room for DC_NODE_TX_MAX frames. */
+static inline unsigned handle(dc_node *node, dc_time now, const struct dc_frame *frame, struct dc_tx *out)
+{
+  struct task t = task_of(node, frame);
+  if (t.what == ON && (t.why = send_on(node, frame, t.port, t.bottom, out)) == DC_DROP_NONE)
+    return 1;
+  return handle_here(node, now, frame, out, t);
+}
+
+unsigned dc_node_handle_each(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
+                             unsigned cap, unsigned *sent)
+{
+  unsigned done = 0, to = 0;
+  for (; done < n && cap - to >= DC_NODE_TX_MAX; done++)
+    to += handle(node, now, &frame[done], out + to);
+  *sent = to;
+  return done;
 }
 
 unsigned dc_node_handle(dc_node *node, dc_time now, const struct dc_frame *frame, struct dc_tx *out, unsigned cap)
 {
-  struct work w = {.node = node, .now = now, .frame = frame, .out = out};
-  enum dc_drop why = cap < DC_NODE_TX_MAX ? DC_DROP_QUEUE : on_frame(&w);
-  if (why != DC_DROP_NONE)
-    drop(&w, why);
-  if (!w.handed_on)
+  unsigned sent;
+  if (dc_node_handle_each(node, now, frame, 1, out, cap, &sent) == 0) {
+    node->count.drop[DC_DROP_QUEUE]++;
     node->ops.unref(frame->buf);
-  return w.n;
+  }
+  return sent;
 }

@@ -152,14 +152,11 @@ static void fetch_ahead(const struct dc_node *node, const struct dc_frame *frame
 unsigned dc_node_handle_burst(dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n, struct dc_tx *out,
                               unsigned cap, unsigned *sent)
 {
+  if (node->trees.n <= FEW_TREES)
+    return dc_node_handle_each(node, now, frame, n, out, cap, sent);
   unsigned done = 0;
   struct ahead ahead[PLACES] = {0};
   *sent = 0;
-  if (node->trees.n <= FEW_TREES) {
-    for (; done < n && cap - *sent >= DC_NODE_TX_MAX; done++)
-      *sent += dc_node_handle(node, now, &frame[done], out + *sent, cap - *sent);
-    return done;
-  }
   for (unsigned i = 0; done < n && cap - *sent >= DC_NODE_TX_MAX; i++) {
     fetch_ahead(node, frame, n, i, ahead);
     if (i >= AHEAD) {

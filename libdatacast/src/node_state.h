@@ -21,6 +21,10 @@ struct dc_node {
   struct dc_node_counters count;
 };
 
+/* As dc_node_handle_burst, and nothing is fetched. */
+unsigned dc_node_handle_each(struct dc_node *node, dc_time now, const struct dc_frame *frame, unsigned n,
+                             struct dc_tx *out, unsigned cap, unsigned *sent) __attribute__((nonnull));
+
 /* ---- content stores and waiting tables under the node's bound on memory (node_memory.c) ---- */
 
 /* Let the tree have `capacity` bytes from now on. */

@@ -107,6 +107,30 @@ unsigned dc_route_check(const uint8_t *p, size_t len)
   return stops;
 }
 
+_Static_assert(DC_STOP_LEN >= sizeof(uint32_t), "dc_way_sum has four bytes at least");
+
+uint16_t dc_way_sum(const uint8_t *way, size_t len)
+{
+  const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+  const uint8_t *end = way + len;
+  uint64_t sum = len, word;
+  uint32_t first, last;
+  for (; end - way > (ptrdiff_t)sizeof word; way += sizeof word) {
+    memcpy(&word, way, sizeof word);
+    sum = (sum ^ word) * prime;
+    sum ^= sum >> 29;
+  }
+  if (len >= sizeof word) { /* what is left, and some of it once more */
+    memcpy(&word, end - sizeof word, sizeof word);
+  } else {
+    memcpy(&first, way, sizeof first);
+    memcpy(&last, end - sizeof last, sizeof last);
+    word = (uint64_t)first << 32 | last;
+  }
+  sum = (sum ^ word) * prime;
+  return (uint16_t)(sum >> 51);
+}
+
 bool dc_segment_equal(const struct dc_segment *a, const struct dc_segment *b)
 {
   return a->n == b->n && a->local == b->local && memcmp(a->port, b->port, a->n * sizeof a->port[0]) == 0;
