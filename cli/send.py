@@ -104,7 +104,8 @@ def send(
     """Deliver a file to many hosts, from one or several that have it, or from a URL that some of them fetch.
 
     Follows the transfer to its end: exit code 0 when every receiver has the whole verified file, 1 when any has not.
-    Ctrl-C cancels the transfer, and so does SIGTERM; start it with --no-watch to leave it running.
+    Ctrl-C cancels the transfer, and so does SIGTERM. A terminal that is closed (SIGHUP) leaves it running, and so does
+    --no-watch.
     """
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise typer.BadParameter(f"--sha256 {sha256!r}: give 64 hexadecimal digits, as sha256sum prints them")
