@@ -65,20 +65,24 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
-def _rights() -> str:
-    status = Path("/proc/self/status").read_text()
-    return "".join(line for line in status.splitlines() if line.startswith(("Uid:", "CapEff:", "NoNewPrivs:")))
+def _status(*names: str) -> list[str]:
+    return [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(names)]
 
 
-RIGHTS = _rights()
+OF_RIGHTS, OF_SIGNALS = ("Uid:", "CapEff:", "NoNewPrivs:"), ("SigBlk:", "SigIgn:")
+RIGHTS = _status(*OF_RIGHTS)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A service that is run in this process gives its rights up, and every test after it would fail."""
+    """A service that is run in this process gives its rights up, and every test after it would fail. One that ignores
+    signals leaves that to every program that is started after it."""
+    signals = _status(*OF_SIGNALS)
     yield
-    if _rights() != RIGHTS:
+    if _status(*OF_RIGHTS) != RIGHTS:
         pytest.fail("it took this process's rights: run what gives them up in a process of its own")
+    if _status(*OF_SIGNALS) != signals:
+        pytest.fail("it left signals ignored or blocked: programs that tests start after it would not end")
 
 
 @pytest.hookimpl(wrapper=True)
