@@ -161,12 +161,18 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs: two for each core, as they wait more than they compute. Labs have LABS_AT_ONCE more, which go
-# before the others: their links are slow, and while they wait the others have the processors. Those marked `alone` have the
-# machine for themselves at the end, two at once (tests/side_by_side.py).
+# processes for all but the labs: two for each core, as they wait more than they compute. Processes take tests over from each
+# other; a file of labs stays with one, which makes what its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
+# before them: their links are slow, and while they wait the others have the processors. With one for each core labs and the
+# others are over at about the same time; with more, labs are over sooner, and the others alone do not fill the processors.
+# Those marked `alone` have the machine for themselves at
+# the end, two at once: they wait for slow links. Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
-SIDE_BY_SIDE = --side-by-side $(JOBS) --labs-at-once $(LABS_AT_ONCE)
+SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
+LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
+LABS = -n $(LABS_AT_ONCE) --dist loadfile -m "lab and not alone" $(LAB_FILES)
+ALONE_LABS = -n 2 --dist loadfile -m "lab and alone" $(LAB_FILES)
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch tools/versitygw)
 # An S3 server that Debian does not have. Where Go cannot build it, tests of S3 are skipped, with what Go said.
 VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
@@ -183,8 +189,11 @@ ifeq ($(JOBS),1)
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
 	@code=0; nice -n 19 chrt --idle 0 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
-	  nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
-	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; exit $$code
+	  env --default-signal=INT nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) >$(BUILD)/labs.log 2>&1 & labs=$$!; \
+	  nice -n 12 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
+	  echo "whole labs, beside them"; wait $$labs || code=$$?; cat $(BUILD)/labs.log; \
+	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
+	  nice -n 5 $(PY) -m pytest -q $(ALONE_LABS) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 
 test-quick: build ## before each commit: what needs neither root nor a lab, and is not slow by itself
@@ -214,7 +223,7 @@ $(BUILD)/long/$(REVISION)-%:
 
 test-costs: build ## processor time and waiting of every test, which hold where the machine has other work: build/costs
 	@$(AGAIN) $(TEST_PROGRAMS)
-	@PYTHONPATH=tests nice -n 5 $(PY) -m pytest -q -p costs $(SIDE_BY_SIDE) -m "not alone" $(PYTEST_OPTIONS) || true
+	@PYTHONPATH=tests nice -n 5 $(PY) -m pytest -q -p costs $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || true
 	@$(PY) tests/costs.py
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes; PLANE=memif or ip: the rows that another data plane can do
@@ -245,7 +254,7 @@ COVERED_BY := $(addprefix tests/,controller fabric_manager master services store
   simulation lab conformance clockwork/test_fetchers.py)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
-	@nice -n 5 $(PY) -m coverage run -m pytest -q --side-by-side $(shell nproc) -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
+	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist loadfile -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
 	@$(PY) -m coverage combine -q; $(PY) -m coverage report $(if $(SHOW),--show-missing --include="$(subst $() ,$(comma),$(SHOW))")
 
 mutants: build ## one-line changes that tests should notice, resumable: N=300 SEED=1 PART=core TREES=2, LISTED=1, AGAIN_ONLY=1
@@ -254,7 +263,7 @@ mutants: build ## one-line changes that tests should notice, resumable: N=300 SE
 
 DRAWING = $(shell grep -rlE 'from drawing|@given' tests --include='test_*.py')
 draws: build ## input that tests make up, drawn by chance where every other run draws the same: TIMES=50
-	@DATACAST_DRAWS=$(or $(TIMES),50) PYTHONHASHSEED=random nice -n 10 $(PY) -m pytest -q --side-by-side $(shell nproc) --timeout 7200 $(DRAWING)
+	@DATACAST_DRAWS=$(or $(TIMES),50) PYTHONHASHSEED=random nice -n 10 $(PY) -m pytest -q -n $(shell nproc) --timeout 7200 $(DRAWING)
 
 # In memory: the disk would be waited for, and what it may lose is what tests/powerloss/disk.py says, not what it does.
 power-loss: build ## ten thousand seeded losses of power under store, files and certificates: CUTS=10000

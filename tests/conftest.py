@@ -13,7 +13,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import drawing
 import left_over
-import side_by_side
 import skips
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,12 +27,8 @@ drawing.register()
 os.environ.pop("PYTHONUNBUFFERED", None)  # users have it not: a program whose first line is not flushed shows none
 
 
-def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.register(side_by_side)
-
-
-def pytest_sessionstart() -> None:
-    if os.geteuid() == 0:
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if os.geteuid() == 0 and not hasattr(session.config, "workerinput"):
         left_over.remove()
 
 
@@ -46,6 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
         if whole_lab:
             item.add_marker(pytest.mark.flaky(reruns=TRIES_AGAIN, reruns_delay=2))
+    for path in {item.path for item in items if item.get_closest_marker("lab")}:
+        if "pytest.mark.lab" not in path.read_text():  # the Makefile looks for it
+            raise pytest.UsageError(
+                f"{path}: write pytest.mark.lab in the file itself, or `make test` does not find its labs"
+            )
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(
         key=lambda item: item.path not in slow
@@ -108,8 +108,8 @@ class AtOnce:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        config.pluginmanager.register(AtOnce(terminal), "at_once")
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):  # a process beside others has none
+        config.pluginmanager.register(AtOnce(terminal))
 
 
 @pytest.fixture(scope="session")

@@ -92,12 +92,7 @@ def _write() -> None:
     where.mkdir(parents=True, exist_ok=True)
     rows = {name: [cost.wall, cost.processor, cost.queued] for name, cost in _costs.items()}
     said = {"tests": rows, "programs": list(_programs.values())}
-    (where / f"{os.getpid()}.json").write_text(json.dumps(said))
-
-
-def pytest_configure() -> None:
-    for path in Path(os.environ.get("DATACAST_COSTS", "build/costs")).glob("*.json"):
-        path.unlink()
+    (where / f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json").write_text(json.dumps(said))
 
 
 def table(folder: Path, most: int = 40) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 HERE = Path(__file__).parent
 pytest_plugins = ["pytester"]
-COPIED = ("conftest.py", "drawing.py", "left_over.py", "side_by_side.py", "skips.py", "may_skip.toml")
+COPIED = ("conftest.py", "drawing.py", "left_over.py", "skips.py", "may_skip.toml")
 DRAWS = """
 from drawing import examples
 from hypothesis import given, settings, strategies as st

@@ -18,7 +18,7 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def as_here(pytester: pytest.Pytester) -> None:
-    for name in ("conftest.py", "drawing.py", "left_over.py", "side_by_side.py", "skips.py"):
+    for name in ("conftest.py", "drawing.py", "left_over.py", "skips.py"):
         (pytester.path / name).write_text((HERE / name).read_text())
 
 

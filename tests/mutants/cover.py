@@ -59,7 +59,9 @@ def watched(tree: Tree, folders: Iterable[str], kept: Path, until: float) -> Cov
         place.mkdir(parents=True, exist_ok=True)
         tree.environment |= {"DATACAST_REACH_IN": str(place), "PYTHONPATH": str(HERE)}
         # A test that fails beside others is not one that notices anything: what it reached counts all the same.
-        pytest = f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider --side-by-side {PROCESSES} -m '{MARKS}'"
+        pytest = (
+            f".venv/bin/python -m pytest -q -p reach -p no:cacheprovider -n {PROCESSES} --dist loadfile -m '{MARKS}'"
+        )
         tree.run(f"{pytest} {' '.join(some)}")
         del tree.environment["DATACAST_REACH_IN"], tree.environment["PYTHONPATH"]
         if spoilt(tree.log.read_text(errors="replace")):

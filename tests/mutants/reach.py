@@ -77,7 +77,8 @@ def blocks(program: Path) -> tuple[list[int], list[set[tuple[str, int]]]]:
 
 class Reach:
     def __init__(self) -> None:
-        self.out = Path(os.environ["DATACAST_REACH_IN"]) / f"{os.getpid()}.json"
+        name = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        self.out = Path(os.environ["DATACAST_REACH_IN"]) / f"{name}.json"
         self.marks = self.out.with_suffix(".marks")
         self.marks.mkdir(parents=True, exist_ok=True)
         os.environ["DATACAST_REACH"] = str(self.marks)
@@ -133,7 +134,7 @@ class Reach:
         begin = tests.index(first) if known else next(n for n, test in enumerate(tests) if test.startswith(file))
         return list(range(begin, end + 1))
 
-    def pytest_process_ends(self) -> None:
+    def pytest_sessionfinish(self) -> None:
         self.coverage.stop()
         numbers = {test: number for number, test in enumerate(self.tests)}
         lines: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
@@ -177,5 +178,6 @@ class Reach:
             return
 
 
-def pytest_process_begins(config: pytest.Config) -> None:
-    config.pluginmanager.register(Reach())
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(Reach())
