@@ -165,14 +165,12 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 # other; a file of labs stays with one, which makes what its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
 # before them: their links are slow, and while they wait the others have the processors. With one for each core labs and the
 # others are over at about the same time; with more, labs are over sooner, and the others alone do not fill the processors.
-# Those marked `alone` have the machine for themselves at
-# the end, two at once: they wait for slow links. Files that hold no lab are not read for them.
+# Those marked `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
 JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
 LABS = -n $(LABS_AT_ONCE) --dist loadfile -m "lab and not alone" $(LAB_FILES)
-ALONE_LABS = -n 2 --dist loadfile -m "lab and alone" $(LAB_FILES)
 TEST_PROGRAMS = $(addprefix $(BUILD)/,datacast-agent-asan asan/datacast-switch tools/versitygw)
 # An S3 server that Debian does not have. Where Go cannot build it, tests of S3 are skipped, with what Go said.
 VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
@@ -193,7 +191,7 @@ else
 	  nice -n 12 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
 	  echo "whole labs, beside them"; wait $$labs || code=$$?; cat $(BUILD)/labs.log; \
 	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
-	  nice -n 5 $(PY) -m pytest -q $(ALONE_LABS) $(PYTEST_OPTIONS) || code=$$?; exit $$code
+	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 
 test-quick: build ## before each commit: what needs neither root nor a lab, and is not slow by itself

@@ -189,8 +189,10 @@ class Watch:
         self._verified[group, host] |= pieces
 
     def dropped(self, group: str, host: str, why: str) -> None:
-        """What it had verified is gone."""
-        if group not in self.dropping:
+        """What it had verified is gone. Of a file that is another one now nobody wants it any more."""
+        told = self.groups.get(group)
+        error = told.record.progress.error if told is not None else None
+        if group not in self.dropping and (error is None or error.code != "changed"):
             self.say(f"{group}: {host} drops what it has verified: {why}")
         self._verified.pop((group, host), None)
 

@@ -30,7 +30,8 @@ from datacast.controller.southbound.desired import desired
 PORTS = 8
 NODE = "s0"
 APPLIANCE = 100
-CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 20}
+CACHE = {"bytes_per_tree": "16K", "memory": "4M", "trees": 512, "retx_ms": 100}
+"""What repeats is sent on after eight `retx_ms` by itself: with 20 a test that had no processor for 0.16 s saw it."""
 SWITCH = ROOT / "build" / "datacast-switch"
 P4 = ROOT / "build" / "p4"
 PIPELINE = {"json": str(P4 / "datacast.json"), "p4info": str(P4 / "datacast.p4info.bin")}

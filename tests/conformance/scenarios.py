@@ -23,7 +23,7 @@ SOURCE, LEFT, RIGHT = 0, 1, 2
 """Ports: towards the source, two receivers."""
 CACHE_BYTES = 16 << 10
 """Of the content store, per tree (planes.CACHE)."""
-RETX_S = 0.030
+RETX_S = 0.150
 """After this a RETX is sent on again (planes.CACHE: 20 ms)."""
 
 
