@@ -24,7 +24,7 @@ SOURCE, LEFT, RIGHT = 0, 1, 2
 CACHE_BYTES = 16 << 10
 """Of the content store, per tree (planes.CACHE)."""
 RETX_S = 0.150
-"""After this a RETX is sent on again (planes.CACHE: 20 ms)."""
+"""After this a RETX is sent on again (planes.CACHE: 100 ms)."""
 
 
 @dataclass
