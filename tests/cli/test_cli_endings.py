@@ -242,7 +242,6 @@ def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_d
             pass
 
     monkeypatch.setattr("datacast.lab.lab.Lab", Fake)
-    monkeypatch.setattr("datacast.lab.signals.STOPPING", ())  # they would be ignored in this process from then on
     monkeypatch.delenv("DATACAST_LAB", raising=False)
     assert "`datacast lab down`, takes" in CliRunner().invoke(build(["lab"]), ["lab", "up"]).output
     done = CliRunner().invoke(build(["lab"]), ["lab", "up", "--name", "two"])

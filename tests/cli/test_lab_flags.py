@@ -37,7 +37,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LabOptions, str]]:
     monkeypatch.setattr("datacast.lab.site_lab.SitesLab", note)
     monkeypatch.setattr("datacast.lab.lab.Lab", note)
     monkeypatch.setattr("datacast.lab.run.run", note)
-    monkeypatch.setattr("datacast.lab.signals.STOPPING", ())  # they would be ignored in this process from then on
     return seen
 
 

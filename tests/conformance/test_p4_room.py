@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from conformance_kit import gather
-from planes import P4Plane, running
+from planes import CACHE, P4Plane, running
 from scenarios import LEFT, SOURCE, adj, arriving, data, interest, onward, some, stack
 from waiting import wait_for
 
@@ -17,7 +17,7 @@ from datacast.core.scapy_layer import Datacast, Stop
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 TREES, SETS, WAYS = 128, 128, 4
 """p4src/shared/sizes.p4."""
-GIVES_WAY_S = 0.1
+GIVES_WAY_S = 8 * CACHE["retx_ms"] / 1000
 """An interest that has waited for so long gives its place to another."""
 IDLE_S = 10.0
 """And a tree of which nobody asked."""
