@@ -161,12 +161,12 @@ test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOB
 	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
-# processes for all but the labs: two for each core, as they wait more than they compute. Processes take tests over from each
+# processes for all but the labs: three for each core, as they wait more than they compute. Processes take tests over from each
 # other; a file of labs stays with one, which makes what its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
 # before them: their links are slow, and while they wait the others have the processors. With one for each core labs and the
 # others are over at about the same time; with more, labs are over sooner, and the others alone do not fill the processors.
 # Those marked `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
-JOBS ?= $(shell n=$$(($$(nproc) * 2)); echo $$((n < 8 ? n : 8)))
+JOBS ?= $(shell n=$$(($$(nproc) * 3)); echo $$((n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
 LAB_FILES = $(shell grep -rlE 'pytest\.mark\.lab\b' tests --include='test_*.py')
