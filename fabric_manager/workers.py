@@ -25,7 +25,7 @@ BACK_S = 0.5
 """One whose stream has ended comes back within so long, or was killed."""
 RETURN_S = 2.0
 """How long a fabric manager that has just begun to lead waits for the workers of the one before: with a second, three
-of 22 planned restarts moved groups on a machine that was full."""
+of 21 planned restarts moved groups on a machine that was full."""
 WORKERS_MAX = 1024
 
 
