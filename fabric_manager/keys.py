@@ -38,8 +38,11 @@ def packed(data: bytes) -> str:
 
 
 def unpacked(text: str) -> str:
-    """Raises ValueError, zlib.error."""
-    return zlib.decompress(base64.b64decode(text[len(PACKED) :])).decode() if text.startswith(PACKED) else text
+    """Raises StoreError."""
+    try:
+        return zlib.decompress(base64.b64decode(text[len(PACKED) :])).decode() if text.startswith(PACKED) else text
+    except (ValueError, zlib.error) as error:
+        raise StoreError(f"the store holds what was not packed here: {error}") from error
 
 
 class Kept:

@@ -5,7 +5,6 @@ Records are never changed, only followed by another one: machine.py makes those,
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -88,9 +87,7 @@ def load(text: str) -> Record:
     """Raises StoreError: no record, or one of a newer version."""
     try:
         return _adapter.validate_json(unpacked(text))
-    except (ValueError, zlib.error) as error:
-        if not isinstance(error, ValidationError):
-            raise StoreError(f"the store holds what is no group's record: {error}") from error
+    except ValidationError as error:
         raise StoreError(f"the store holds what is no group's record: {first_error(error)[1]}") from error
 
 

@@ -17,12 +17,13 @@ from small import run
 
 from datacast.fabric_manager import main as fabric_manager
 from datacast.fabric_manager import site_groups
-from datacast.fabric_manager.keys import Kept
+from datacast.fabric_manager.keys import SITE_GROUPS, Kept
+from datacast.fabric_manager.record import load
 from datacast.services import config_file, daemon
 from datacast.services.framing import FRAME_MAX, FramingError, encode, read
 from datacast.services.problems import NO_LEADER, JsonClient, Problem, Unreachable, http_client
 from datacast.services.service import HttpServer, ListenError, install_problem_handlers, listen, validation_problem
-from datacast.services.store import open_store
+from datacast.services.store import Entry, StoreError, open_store
 from datacast.services.tls import PLAIN
 
 
@@ -268,6 +269,16 @@ def test_a_frame_that_is_too_long_or_cut_off_is_an_error() -> None:
         run(taken(b"\xff\xff\xff\xff"))
     with pytest.raises(FramingError, match="not JSON"):
         run(taken(len(nan := b'{"type": "x", "n": NaN}').to_bytes(4, "big") + nan))
+
+
+@pytest.mark.parametrize("damaged", ["zlib:", "zlib:AAAA", "zlib:!", "zlib:é"])
+def test_a_packed_record_that_was_damaged_is_an_error_of_the_store(damaged: str) -> None:
+    with pytest.raises(StoreError, match="not packed here"):
+        site_groups.SiteGroups(Kept(None)).begin([Entry(SITE_GROUPS + "g-1", damaged, 1)])  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="not packed here"):
+        load(damaged)
+    with pytest.raises(StoreError, match="no group's record"):
+        load("{")
 
 
 def test_records_of_groups_of_several_sites_are_bounded_and_kept(
