@@ -56,10 +56,12 @@ def network():
             os.environ.pop(MARK)
 
 
-def round_trip_ms(network, node: str, address: str) -> list[float]:
-    out = network.run_in(node, ["ping", "-c", "8", "-i", "0.05", "-W", "2", address])
-    assert " 0% packet loss" in out
-    return sorted(float(ms) for ms in re.findall(r"time=([0-9.]+)", out))
+def shortest_ms(network, node: str, address: str) -> float:
+    """Of eight round trips, all of which came back; else for ever. To ping an answer is lost that takes more than twice
+    what the slowest before it took, as some do where processors are short."""
+    out = network.run_in(node, ["sh", "-c", f"ping -c 8 -i 0.05 {address} || true"])
+    times = [float(ms) for ms in re.findall(r"time=([0-9.]+)", out)]
+    return min(times) if len(times) == 8 else float("inf")
 
 
 @pytest.mark.root
@@ -67,7 +69,7 @@ def test_ping_takes_twice_the_delay_where_there_is_one(network):
     for node, address, least, most in (("a", "10.9.0.2", 2 * DELAY_MS, 3 * DELAY_MS), ("b", "10.9.1.2", 0, DELAY_MS)):
         shortest, end = float("inf"), time.monotonic() + 60
         while shortest >= most and time.monotonic() < end:  # what waits for a processor is late, nothing is early
-            shortest = round_trip_ms(network, node, address)[0]
+            shortest = shortest_ms(network, node, address)
         assert least <= shortest < most, (node, shortest)
 
 
