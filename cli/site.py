@@ -164,6 +164,7 @@ def _services(site: Site, graph: nx.Graph) -> dict[str, bytes]:
     controller = {
         "listen": "127.0.0.1:7580",
         "tokens": f"/{ETC}/tokens.json",
+        "audit": "/var/log/datacast/audit.jsonl",
         "fabric-manager": "https://127.0.0.1:7501",
         **_tls("controller"),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,6 @@ SITES_TIMES = 5
 """A site asks for ranges and tells its progress: so many times what one token may ask."""
 WHO, TOKEN = "datacast.who", "datacast.token"
 """In a request's scope: the name of the token it came with, and its id."""
-log = logging.getLogger("datacast.controller")
 
 Receive = Callable[[], Any]
 Send = Callable[[Any], Any]
@@ -115,15 +113,12 @@ class Access:
 
     @staticmethod
     def _audited(audit: Audit, scope: Any, send: Send) -> Send:
-        """Writes the line when the answer begins. One that cannot be written is an error of the service."""
+        """Writes the line when the answer begins."""
 
         async def told(message: Any) -> None:
             if message["type"] == "http.response.start":
                 who, token = scope.get(WHO, ""), scope.get(TOKEN, "")
-                try:
-                    audit.write(who, token, _client(scope), scope["method"], scope["path"], message["status"])
-                except OSError as error:
-                    log.error("the audit log %s cannot be written: %s", audit.path, error.strerror)
+                audit.write(who, token, _client(scope), scope["method"], scope["path"], message["status"])
             await send(message)
 
         return told

@@ -25,7 +25,7 @@ from .access import Access
 from .api.records import Health, Topology
 from .asked import ASKED, add_routes
 from .audit import Audit
-from .metrics import CONTENT_TYPE, Fabric, FabricMetrics, Measured, RequestMetrics, render
+from .metrics import CONTENT_TYPE, AuditMetrics, Fabric, FabricMetrics, Measured, RequestMetrics, render
 from .responses import problems
 from .sites import rest as sites_rest
 
@@ -77,6 +77,8 @@ def make_app(
     add_routes(app, rest.router(switches))
     add_routes(app, console.router(client, tokens))
     own = RequestMetrics()
+    if audit is not None:
+        own.registry.register(AuditMetrics(audit))
     streams: set[object] = set()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
     app.add_middleware(Measured, own=own)

@@ -16,6 +16,8 @@ from datacast.fabric_manager.api import GroupState
 from datacast.fabric_manager.api.records import FabricHealth, Host, Totals
 from datacast.fabric_manager.api.reports import ReceiverState
 
+from .audit import Audit
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES: tuple[str, ...] = get_args(GroupState)
 RECEIVER_STATES: tuple[str, ...] = get_args(ReceiverState)
@@ -41,6 +43,16 @@ class RequestMetrics:
             ["route"],
             registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+        )
+
+
+class AuditMetrics(Collector):
+    def __init__(self, audit: Audit) -> None:
+        self.audit = audit
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "datacast_audit_lines_lost", "Changes that the audit log could not take.", value=self.audit.lost
         )
 
 

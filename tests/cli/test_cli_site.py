@@ -56,6 +56,8 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
     assert agent.returncode == 1 and "agent.yaml" not in agent.stderr, agent.stderr
     with tarfile.open(site / "controller.tar.gz") as tar:
         names = set(tar.getnames())
+        controller = yaml.safe_load(tar.extractfile("etc/datacast/controller.yaml"))
+    assert controller["audit"] == "/var/log/datacast/audit.jsonl"
     assert {f"etc/datacast/{name}" for name in ("fabric-manager.yaml", "controller.yaml", "tokens.json")} <= names
     assert not any("ca.key" in name for name in names)
     assert "01 ansible_host=192.0.2.11" in (site / "inventory.ini").read_text()

@@ -6,13 +6,15 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from datacast.controller.metrics import HOSTS_MAX, Fabric, FabricMetrics, RequestMetrics, render
+from datacast.controller.audit import Audit
+from datacast.controller.metrics import HOSTS_MAX, AuditMetrics, Fabric, FabricMetrics, RequestMetrics, render
 from datacast.fabric_manager.api.records import Disk, FabricHealth, Host
 from datacast.fabric_manager.totals import Totals
 
@@ -34,6 +36,8 @@ def host(name: str) -> Host:
 
 def scrape(hosts: int = 2) -> str:
     own = RequestMetrics()
+    with tempfile.TemporaryDirectory() as folder:
+        own.registry.register(AuditMetrics(Audit(Path(folder) / "audit.jsonl")))
     own.requests.labels("/groups", "GET", 200).inc()
     own.seconds.labels("/groups").observe(0.01)
     return render(own, FabricMetrics(Fabric(HEALTH, Totals().told([]), [host(f"h{i}") for i in range(hosts)]))).decode()

@@ -142,10 +142,41 @@ def test_an_audit_log_that_cannot_be_written_is_told_of_and_costs_nobody_an_answ
     audit = Audit(folder / "audit.jsonl")
     (folder / "audit.jsonl").unlink()
     folder.rmdir()
-    with caplog.at_level(logging.ERROR):
-        answer = asked(lambda http: http.post("/groups", json=ORDER), audit=audit)
+
+    async def act(http: httpx.AsyncClient) -> tuple[httpx.Response, str]:
+        for _ in range(2):
+            answer = await http.post("/groups", json=ORDER)
+        folder.mkdir()
+        await http.post("/groups", json=ORDER)
+        return answer, (await http.get("/metrics")).text
+
+    with caplog.at_level(logging.WARNING):
+        answer, metrics = asked(act, audit=audit)
     assert answer.status_code == 503 and answer.json()["code"] == "unreachable"
-    assert "audit.jsonl cannot be written: No such file or directory" in caplog.text
+    assert caplog.text.count("audit.jsonl cannot be written: No such file or directory") == 1
+    assert caplog.text.count("audit.jsonl is written again: 2 lines are missing") == 1
+    assert "datacast_audit_lines_lost_total 2.0" in metrics
+    assert len((folder / "audit.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.root
+def test_a_full_disk_leaves_no_half_line_in_the_audit_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is there was written whole, and lines go on as soon as there is room."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "audit", str(tmp_path)], check=True)
+    try:
+        audit, other = Audit(tmp_path / "audit.jsonl"), tmp_path / "other"
+        other.write_bytes(bytes(4096))
+        for number in range(100):
+            audit.write("anna", "t1", "192.0.2.1", "POST", f"/groups/{number}", 201)
+        there = [json.loads(line)["path"] for line in audit.path.read_text().splitlines()]
+        assert there == [f"/groups/{number}" for number in range(len(there))]
+        assert 0 < len(there) == 100 - audit.lost and audit.path.stat().st_size + 200 > 4096
+        other.unlink()
+        audit.write("anna", "t1", "192.0.2.1", "POST", "/groups/last", 201)
+        assert json.loads(audit.path.read_text().splitlines()[-1])["path"] == "/groups/last"
+        assert "No space left on device" in caplog.text
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_without_a_console_its_pages_say_how_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
