@@ -42,7 +42,7 @@ def admit(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each thing that happens.")] = False,
 ) -> None:
     from datacast.cli.site import machine_files, machines, tarball
-    from datacast.cli.site_file import SiteError, load
+    from datacast.cli.site_file import SiteError, at, load
     from datacast.services import durable, service, tls
     from datacast.services.authority import Authority, Identity
     from datacast.services.enrolment import Enrolment, make_app
@@ -71,18 +71,19 @@ def admit(
         tell("refused", f"refused {where}: {why}", address=where, why=why)
 
     enrolment = Enrolment(authority, pack, days)
-    address = listen or (f"[{site.controller}]:{PORT}" if ":" in site.controller else f"{site.controller}:{PORT}")
+    address = listen or site.at(PORT)
     sock = service.listen(address)
-    host, _, port = service.address_of(sock).rpartition(":")
-    if ipaddress.ip_address(host.strip("[]")).is_unspecified:
-        host = site.controller if ":" not in site.controller else f"[{site.controller}]"
-    url = f"https://{host}:{port}"
+    bound, _, port = service.address_of(sock).rpartition(":")
+    host = bound.strip("[]")
+    if ipaddress.ip_address(host).is_unspecified:
+        host = site.controller
+    url = f"https://{at(host, int(port))}"
     with tempfile.TemporaryDirectory() as work:
         # It names no process of the fabric: it is good for this door only.
         cert, key = authority.issue(
             Identity.parse("controller/door"),
             uris=(),
-            ip=(host.strip("[]"),),
+            ip=(host,),
             days=minutes / 1440 + 1,
             stem=Path(work) / "door",
         )

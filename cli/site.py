@@ -125,7 +125,7 @@ def machine_files(site: Site, graph: nx.Graph, identity: Identity) -> dict[str, 
         switch = {
             "nodes": [{"name": name, "ports": ports}],
             "control": "/run/datacast/switch.sock",
-            "fabric_manager": f"{site.controller}:7500",
+            "fabric_manager": site.at(7500),
             "tls": {key.removeprefix("tls-"): value for key, value in _tls("switch").items()},
             "mtu": site.mtu,
         }
@@ -133,8 +133,8 @@ def machine_files(site: Site, graph: nx.Graph, identity: Identity) -> dict[str, 
     machine = site.hosts[name]
     agent: dict[str, object] = {
         "node": name,
-        "listen": f"{machine.address}:7600",
-        "fabric-manager": f"{site.controller}:7500",
+        "listen": machine.at(7600),
+        "fabric-manager": site.at(7500),
         **_tls("agent"),
         "port": [f"{i}={interface}" for i, interface in enumerate(machine.ports)],
         "dest-root": ["/var/lib/datacast/received"],
@@ -152,7 +152,7 @@ def _services(site: Site, graph: nx.Graph) -> dict[str, bytes]:
 
     fabric = {
         "topology": f"/{ETC}/topology.json",
-        "signalling": f"{site.controller}:7500",
+        "signalling": site.at(7500),
         "http": "127.0.0.1:7501",
         "store": "/var/lib/datacast/fabric.sqlite",
         "link-rate": site.link_rate,

@@ -31,6 +31,10 @@ def _address(value: str) -> str:
     return str(ipaddress.ip_address(value))
 
 
+def at(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 class Machine(Checked):
     """A host or a switch."""
 
@@ -38,6 +42,9 @@ class Machine(Checked):
     """On the management network."""
     ports: tuple[Annotated[str, Field(min_length=1, max_length=15)], ...]
     """Interfaces by port number."""
+
+    def at(self, port: int) -> str:
+        return at(self.address, port)
 
     _checked = field_validator("address")(_address)
 
@@ -59,6 +66,10 @@ class Site(Checked):
     mtu: int = Field(9000, ge=576, le=16000)
     hosts: dict[str, Machine]
     switches: dict[str, Machine] = {}
+
+    def at(self, port: int) -> str:
+        """There on the controller's machine."""
+        return at(self.controller, port)
 
     _checked = field_validator("controller")(_address)
 

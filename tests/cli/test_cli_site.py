@@ -64,6 +64,19 @@ def test_a_site_is_made_in_one_go(tmp_path: Path) -> None:
     assert "cannot be made" in init(tmp_path, SITE).stderr
 
 
+def test_a_site_of_ipv6_has_ports_behind_brackets(tmp_path: Path) -> None:
+    done = init(tmp_path, SITE.replace("192.0.2.10,", '"2001:db8::10",').replace("192.0.2.1\n", "2001:db8::1\n"))
+    assert done.returncode == 0, done.stderr
+    for tarball, name, key, value in (
+        ("hosts/00", "agent", "listen", "[2001:db8::10]:7600"),
+        ("hosts/00", "agent", "fabric-manager", "[2001:db8::1]:7500"),
+        ("switches/s0.0", "switch", "fabric_manager", "[2001:db8::1]:7500"),
+        ("controller", "fabric-manager", "signalling", "[2001:db8::1]:7500"),
+    ):
+        with tarfile.open(tmp_path / "site" / f"{tarball}.tar.gz") as tar:
+            assert yaml.safe_load(tar.extractfile(f"etc/datacast/{name}.yaml"))[key] == value
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
