@@ -36,6 +36,7 @@ from .machine import Assigned, Cancel, Event, GiveUp, Join, Leave, Place, Recall
 from .placing import Placing
 from .rate_caps import RateCaps
 from .record import Record, change, dump, load
+from .replica import Replica
 from .sets import Sets
 from .site_groups import SiteGroups
 from .streams import in_turn
@@ -79,17 +80,18 @@ class Groups:
         )
         self._return_s = 0.0
 
-    async def begin(self) -> None:
+    async def begin(self, replica: Replica) -> None:
         """With what the store holds. Raises StoreError."""
-        entries = await self.kept.store.list("")  # once: all wait for it when a leader is followed
+        await replica.refresh()
+        entries = [*replica.entries.values()]
         if under(TREE_IDS, entries):  # there was a fabric manager before
             self._return_s = time.monotonic() + AGENTS_RETURN_S
         self._spawn(self.divider.run())
         for part in (self.wiring, self.sets, self.cordons, self.rate_caps, self.site_groups):
             part.begin(entries)
         self.divider.rewire()
-        for entry in under(GROUPS, entries):
-            held = self._groups[entry.key] = Held(load(entry.value), entry.revision)
+        self._groups = replica.groups
+        for held in self._groups.values():
             if not machine.final(held.record):
                 self._live[held.record.id] = held
                 self.placing.inherit(held.record)

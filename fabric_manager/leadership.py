@@ -16,7 +16,9 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -64,14 +66,14 @@ class Leadership:
         """Addresses where a leader was heard: those do lead to it."""
         self._renewing: asyncio.Task[None] | None = None
 
-    async def campaign(self) -> Guard:
-        """Until this one leads."""
+    async def campaign(self, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Guard:
+        """Until this one leads. `meanwhile`: what is done as long as another one does."""
         while True:
             try:
                 guard = await self._try()
                 if guard is not None:
                     return guard
-                await self._follow()
+                await self._follow(meanwhile)
             except StoreError as error:
                 log.warning("%s", error)
                 await asyncio.sleep(RETRY_S)
@@ -132,18 +134,19 @@ class Leadership:
             self.lose()
             return None
 
-    async def _follow(self) -> None:
+    async def _follow(self, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
         """Until there is no leader. Raises StoreError."""
         gone = asyncio.Event()
-        tasks = [asyncio.create_task(self._watch(gone)), asyncio.create_task(gone.wait())]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self._watch(gone)), asyncio.create_task(gone.wait())]
+        beside = [asyncio.create_task(meanwhile())] if meanwhile else []
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if tasks[0].done():
                 tasks[0].result()
         finally:
-            for task in tasks:
+            for task in (*tasks, *beside):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *beside, return_exceptions=True)
 
     async def _watch(self, gone: asyncio.Event) -> None:
         heeding: asyncio.Task[None] | None = None

@@ -30,6 +30,7 @@ from .keys import Kept
 from .leadership import Front, Leadership
 from .pool import Pool, make_nursery
 from .registry import Registry
+from .replica import Replica
 from .workers import RETURN_S
 
 if TYPE_CHECKING:
@@ -112,9 +113,10 @@ class FabricManager:
         await self._server.start()
         # A tenth of a second of a processor, which nobody is to wait for when a leader is followed.
         app = make_app(self.fabric, self.groups, self.hub, self.registry)
-        self.groups.kept.guard = await self.leadership.campaign()
+        replica = Replica(self.store)
+        self.groups.kept.guard = await self.leadership.campaign(replica.follow)
         self.groups.kept.again = self.leadership.again
-        await self.groups.begin()
+        await self.groups.begin(replica)
         signalling_sock = listen(self._signalling, self.security)
         self.signalling_address = address_of(signalling_sock)
         if self.groups.unfinished():

@@ -70,8 +70,12 @@ class Store(ABC):
     async def get(self, key: str) -> Entry | None: ...
 
     @abstractmethod
-    async def list(self, prefix: str) -> list[Entry]:
-        """In the order of the keys."""
+    async def list(self, prefix: str, since: int = 0) -> list[Entry]:
+        """In the order of the keys. `since`: those that were written with this revision or a later one."""
+
+    @abstractmethod
+    async def revisions(self, prefix: str) -> dict[str, int]:
+        """As list, but for the values: by key."""
 
     @abstractmethod
     async def put(

@@ -56,6 +56,10 @@ def _end_of(prefix: str) -> str:
     return base64.b64encode(data[:-1] + bytes([data[-1] + 1])).decode()
 
 
+def _span(prefix: str) -> dict[str, str]:
+    return {"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)}
+
+
 class EtcdStore(Store):
     """`members`: host:port each. `security`: its authority signs etcd's certificate, and its own certificate is shown
     (etcd's --client-cert-auth); plain HTTP over loopback or where `insecure`."""
@@ -121,8 +125,11 @@ class EtcdStore(Store):
         found = await self._range({"key": _coded(PREFIX + key)})
         return found[0] if found else None
 
-    async def list(self, prefix: str) -> list[Entry]:
-        return [*await self._range({"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)})]
+    async def list(self, prefix: str, since: int = 0) -> list[Entry]:
+        return [*await self._range({**_span(prefix), "min_mod_revision": str(since)})]
+
+    async def revisions(self, prefix: str) -> dict[str, int]:
+        return {entry.key: entry.revision for entry in await self._range({**_span(prefix), "keys_only": True})}
 
     async def _range(self, body: Body) -> Sequence[Entry]:
         """Page by page: an answer is at most some MiB."""
@@ -188,7 +195,7 @@ class EtcdStore(Store):
     # ---- watching ----
     async def watch(self, prefix: str, since: int = 0) -> AsyncIterator[Change]:
         """`since`: all that has happened since that revision, in place of what is there."""
-        span = {"key": _coded(PREFIX + prefix), "range_end": _end_of(PREFIX + prefix)}
+        span = _span(prefix)
         start = since
         if not since:
             told = await self._ask(Range, "kv/range", span)

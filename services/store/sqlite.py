@@ -186,14 +186,22 @@ class SqliteStore(Store):
 
         return await self._do(work)
 
-    async def list(self, prefix: str) -> list[Entry]:
+    async def list(self, prefix: str, since: int = 0) -> list[Entry]:
         def work(db: sqlite3.Connection) -> list[Entry]:
             self._end_leases(db)
             rows = db.execute(
-                "SELECT key, value, revision FROM entries WHERE key >= ? AND key < ? ORDER BY key",
-                (prefix, prefix + chr(0x10FFFF)),
+                "SELECT key, value, revision FROM entries WHERE key >= ? AND key < ? AND revision >= ? ORDER BY key",
+                (prefix, prefix + chr(0x10FFFF), since),
             )
             return [Entry(*row) for row in rows]
+
+        return await self._do(work)
+
+    async def revisions(self, prefix: str) -> dict[str, int]:
+        def work(db: sqlite3.Connection) -> dict[str, int]:
+            self._end_leases(db)
+            rows = "SELECT key, revision FROM entries WHERE key >= ? AND key < ? ORDER BY key"
+            return dict(db.execute(rows, (prefix, prefix + chr(0x10FFFF))))
 
         return await self._do(work)
 

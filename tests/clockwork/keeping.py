@@ -118,11 +118,14 @@ class SimulatedStore(Store):
     async def get(self, key: str) -> Entry | None:
         return await self._do(lambda: kept.entry if (kept := self.disk.entries.get(key)) else None, key)
 
-    async def list(self, prefix: str) -> list[Entry]:
-        def work() -> list[Entry]:
-            return [self.disk.entries[key].entry for key in sorted(self.disk.entries) if key.startswith(prefix)]
+    def _under(self, prefix: str) -> list[Entry]:
+        return [self.disk.entries[key].entry for key in sorted(self.disk.entries) if key.startswith(prefix)]
 
-        return await self._do(work)
+    async def list(self, prefix: str, since: int = 0) -> list[Entry]:
+        return await self._do(lambda: [entry for entry in self._under(prefix) if entry.revision >= since])
+
+    async def revisions(self, prefix: str) -> dict[str, int]:
+        return await self._do(lambda: {entry.key: entry.revision for entry in self._under(prefix)})
 
     async def put(
         self, key: str, value: str, expected: int, *, lease: int | None = None, guard: Guard | None = None

@@ -14,10 +14,11 @@ from fake_agents import World
 from plain import PlainClient
 from small import run, star, until
 
-from datacast.fabric_manager import main
+from datacast.fabric_manager import main, record, replica
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
 from datacast.fabric_manager.leadership import LEASE_S, Leadership
 from datacast.fabric_manager.main import FabricManager
+from datacast.fabric_manager.record import Record
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services.problems import Problem
@@ -112,6 +113,61 @@ def test_another_leads_with_the_groups_worker_and_all_and_the_first_writes_nothi
     record, state, violations = simulated.run(scenario())
     assert record["state"] == state == "done" and violations == []
     assert record["epoch"] == 1, "its master has not noticed anything"
+
+
+def test_who_follows_has_read_what_ended_groups_there_are_before_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is answered while a thousand records are read: only what has changed at the end is read then."""
+    decoded: list[str] = []
+
+    def load(text: str) -> Record:
+        decoded.append(text)
+        return record.load(text)
+
+    monkeypatch.setattr(replica, "load", load)
+
+    def ended(number: int, path: str = "/f") -> Record:
+        spec = GroupSpec(source="h0", source_path=path, receivers=["h1"], dest_path="f")
+        return Record(id=f"g-{number:08}", spec=spec, state="done", created_ns=number, request_key=f"x me/{number}")
+
+    async def scenario():
+        leader, other = manager(str(tmp_path / "d")), manager(str(tmp_path / "d"))
+        await leader.start()
+        kept, revisions = leader.groups.kept, {}
+
+        async def put(one: Record) -> None:
+            revisions[one.id] = await kept.put(f"groups/{one.id}", record.dump(one), revisions.get(one.id, 0))
+
+        for number in range(30):
+            await put(ended(number))
+        await kept.put("sets/a", '["h1"]', 0)
+        starting = asyncio.create_task(other.start())
+        await until(lambda: len(decoded) == 30, "it has read them")
+        await kept.delete("groups/g-00000004", revisions["g-00000004"])
+        await put(ended(5, "/other"))
+        await put(ended(30))
+        await kept.put("sets/b", '["h2"]', 0)
+        asked, listing = [], other.store.list
+
+        async def counted(prefix: str, since: int = 0):
+            asked.append(entries := await listing(prefix, since))
+            return entries
+
+        other.store.list = counted  # type: ignore[method-assign]
+        await leader.stop()
+        await starting
+        records = {one.id: one.spec.source_path for one in other.groups.all()}
+        sets = sorted(other.groups.sets.all())
+        await other.groups.forget("g-00000005")  # by the revision that it has now
+        await other.stop()
+        return records, sets, max(map(len, asked))
+
+    records, sets, most = simulated.run(scenario())
+    there = {ended(number).id: "/f" for number in range(31) if number != 4}
+    assert records == there | {"g-00000005": "/other"} and sets == ["a", "b"]
+    assert len(decoded) == 32, "each record once, and what has changed once more"
+    assert most < 10
 
 
 @pytest.mark.parametrize("comes", [True, False])

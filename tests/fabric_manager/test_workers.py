@@ -9,7 +9,7 @@ import pytest
 from simulated import run as simulated
 from small import run, star
 
-from datacast.fabric_manager import groups, workers
+from datacast.fabric_manager import groups, replica, workers
 from datacast.fabric_manager.api import GroupSpec, orders
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import GROUPS, Kept
@@ -74,18 +74,21 @@ def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answere
     """Records are read first, and each of a thousand takes its time."""
 
     class Store:
-        async def list(self, prefix: str) -> list[Entry]:
+        async def list(self, prefix: str, since: int) -> list[Entry]:
             return [Entry(GROUPS + "g-1", "", 1)]
+
+        async def revisions(self, prefix: str) -> dict[str, int]:
+            return {GROUPS + "g-1": 1}
 
     def slow(text: str) -> Record:
         clock.now += 3 * workers.RETURN_S
         return Record(id="g-1", spec=GroupSpec(source="h0", source_path="/f", receivers=["h1"]), state="done")
 
-    monkeypatch.setattr(groups, "load", slow)
+    monkeypatch.setattr(replica, "load", slow)
 
     async def scenario() -> None:
         some = groups.Groups(Fabric(star(2)), Kept(Store()), lambda event: None)  # type: ignore[arg-type]
-        await some.begin()
+        await some.begin(replica.Replica(some.kept.store))
         clock.now += workers.RETURN_S - 0.1
         assert some.placing.workers.returning()
         clock.now += 0.2

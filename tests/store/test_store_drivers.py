@@ -106,6 +106,28 @@ def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
     scenario(opened, work)
 
 
+@pytest.mark.slow
+def test_a_listing_since_a_revision_holds_what_was_written_then_or_later(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        names = [f"groups/g-{i:04}" for i in range(520)]
+        written: dict[str, int] = {}
+        for first in range(0, len(names), 40):
+            some = names[first : first + 40]
+            written |= zip(some, await asyncio.gather(*(store.put(name, name, 0) for name in some)), strict=True)
+        await store.put("group", "no", 0)
+        assert await store.revisions("groups/") == written and [*written] == names
+        await store.delete(names[7], written.pop(names[7]))
+        written[names[3]] = since = await store.put(names[3], "again", written[names[3]])
+        written["groups/z"] = await store.put("groups/z", "new", 0)
+        assert await store.revisions("groups/") == written
+        expected = [Entry(names[3], "again", since), Entry("groups/z", "new", written["groups/z"])]
+        assert await store.list("groups/", since) == expected
+        assert await store.list("groups/", since + 1) == expected[1:]
+        assert len(await store.list("groups/", min(written.values()))) == 520, "more than an answer of etcd holds"
+
+    scenario(opened, work)
+
+
 def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
     async def work(store: Store) -> None:
         mine = Guard("leader", await store.put("leader", "me", 0))
