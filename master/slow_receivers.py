@@ -39,7 +39,7 @@ class _Way:
 
 
 RENEW_S = 10.0
-"""A group that ends sooner goes on with the ids that it has."""
+"""A group that ends sooner goes on with the ids that it has, where these reach everybody."""
 
 
 class SlowReceivers:
@@ -88,7 +88,8 @@ class SlowReceivers:
             return
         ended = sum(way.slot is None for way in t.forest.ways.values())
         busy = self._reactions.busy or (t.paces is not None and t.paces.settling(now))
-        if 2 * ended >= len(t.tree_ids) and not busy and left_s is not None and left_s >= RENEW_S:
+        worth = 2 * ended >= len(t.tree_ids) and not busy and left_s is not None and left_s >= RENEW_S
+        if worth or (t.forest.refused and t.forest.treeless):  # whom no tree reaches would be given up for cut off
             log.warning(
                 "group %s: of its %d trees %d have ended: another master goes on, with new ones",
                 t.id, len(t.tree_ids), ended,

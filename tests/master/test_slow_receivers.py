@@ -11,6 +11,8 @@ import pytest
 from simulated import run
 from small import bcube41, until
 
+from datacast.master import slow_receivers
+from datacast.master.stable import RatedForest
 from lab import lab
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -198,3 +200,29 @@ def test_plans_without_end_do_not_use_the_tree_ids_up() -> None:
     assert second.epoch == 2 and 16 < len(first.transfer.tree_ids) <= 32
     assert second.transfer.reactions[-1].unnamed and not {*first.transfer.tree_ids} & {*second.transfer.tree_ids}
     assert record["state"] == "done", record["error"]
+
+
+@pytest.mark.slow
+def test_one_that_was_set_aside_is_served_though_its_groups_tree_ids_are_used_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No tree of those that there are reaches it, and this master can name no other: another one goes on at once,
+    however little is left. Before, it was given up for cut off, with all its links up."""
+    monkeypatch.setattr(slow_receivers, "RENEW_S", 3600.0)
+
+    async def scenario():
+        async with lab(bcube41(), rates=[LINE / 4]) as it:
+            group = await it.start("00", ["02", "10", "31"], SIZE * 2 // 3)
+            await it.running(group, 10)
+            first = it.masters.groups[group["id"]]
+            first._attendance.set_aside(first.crew.members["31"], "the test says so")
+            for i in itertools.count():
+                if isinstance(first.transfer.forest, RatedForest) and first.transfer.forest.refused:
+                    break
+                first._slow._plan_for({"02": 38_000_000 + 2_000_000 * (i % 2)}, {})
+                await asyncio.sleep(0.1)
+            return it.masters.groups[group["id"]] is first, await it.end(group, timeout=600.0)
+
+    same, record = run(scenario(), timeout=900.0)
+    assert same, "nobody was without a tree yet"
+    assert record["state"] == "done" and record["epoch"] == 2, record["error"]
