@@ -256,7 +256,7 @@ class Groups:
                     remedy=f"`datacast cancel {group}` ends it, or POST /groups/{group}/cancel",
                 )  # fmt: skip
             try:
-                await self.kept.delete(GROUPS + group, held.revision)
+                await self.kept.remove(GROUPS + group, held.revision)
             except StoreError as error:
                 raise unwritten(error) from error
             self._groups.pop(group, None)
@@ -405,7 +405,7 @@ class Groups:
         for held in ended[: max(0, len(ended) - KEEP_GROUPS)]:
             self._groups.pop(held.record.id, None)
             try:
-                await self.kept.delete(GROUPS + held.record.id, held.revision)
+                await self.kept.remove(GROUPS + held.record.id, held.revision)
             except StoreError as error:
                 log.warning("group %s cannot be forgotten: %s", held.record.id, error)
 

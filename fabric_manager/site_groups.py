@@ -37,7 +37,7 @@ class SiteGroups:
             )  # fmt: skip
         _, revision = self._records.get(group, ("", 0))
         try:
-            self._records[group] = text, await self.kept.put(SITE_GROUPS + group, packed(text.encode()), revision)
+            self._records[group] = text, await self.kept.overwrite(SITE_GROUPS + group, packed(text.encode()), revision)
         except StoreError as error:
             raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
 
@@ -45,7 +45,7 @@ class SiteGroups:
         if group not in self._records:
             raise Problem(404, "group_not_found", f"there is no group {group!r} of several sites", what=group)
         try:
-            await self.kept.delete(SITE_GROUPS + group, self._records[group][1])
+            await self.kept.remove(SITE_GROUPS + group, self._records[group][1])
         except StoreError as error:
             raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
         self._records.pop(group, None)

@@ -141,6 +141,7 @@ class Wiring:
             "removed": removed,
         }
         try:
-            self._revisions[name] = await self.kept.put(NODES + name, json.dumps(row), self._revisions.get(name, 0))
+            revision = self._revisions.get(name, 0)
+            self._revisions[name] = await self.kept.overwrite(NODES + name, json.dumps(row), revision)
         except StoreError as error:
             raise unwritten(error, name) from error
