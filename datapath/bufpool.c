@@ -107,7 +107,11 @@ struct dc_buf *bufpool_copy(struct bufpool *p, const struct dc_buf *b, uint32_t 
 void frame_copy(uint8_t *to, const struct dc_frame *f)
 {
   static const uint8_t none[6];
-  memcpy(to, f->data, f->len);
+  const struct dc_buf *b = f->buf;
+  uint32_t head = b != NULL && b->whole != NULL ? BUF_HEAD : f->len;
+  memcpy(to, f->data, head);
+  if (head < f->len)
+    memcpy(to + head, b->whole + head, f->len - head);
   if (f->ethertype != 0 && f->len >= DC_ETHER_LEN)
     dc_ether_write(to, none, none, f->ethertype);
 }

@@ -11,7 +11,7 @@
 
 #include "datacast/buf.h"
 
-enum { BUF_SIZES = 3 };
+enum { BUF_SIZES = 3, BUF_HEAD = 64 };
 
 struct dc_buf {
   uint32_t refs;
@@ -21,6 +21,9 @@ struct dc_buf {
   struct bufpool *pool;               /* NULL: lent */
   void (*give_back)(struct dc_buf *); /* lent: the last owner is gone */
   bool stays;                         /* lent by who can do without it for long: no ring waits for it */
+  /* Of a data packet for an endpoint of this host: the frame where it stands in memory that others write to, and at `data` are
+   * BUF_HEAD bytes of it only. Read once, and while the frame is handed over. NULL: all of it is at `data`. */
+  const uint8_t *whole;
   struct dc_buf *next;
 };
 

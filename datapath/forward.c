@@ -120,6 +120,8 @@ static void to_endpoint(void *arg, const struct dc_tx *tx, dc_time now)
     return;
   }
   if (h.type == DC_TYPE_DATA) {
+    if (tx->buf != NULL && tx->buf->whole != NULL)
+      p = tx->buf->whole + tx->off;
     if (!e->ops->data(e, now, &h, p + DC_HEADER_LEN, tx->from))
       f->count.drop[DC_DROP_UNWANTED]++;
     return;
@@ -369,6 +371,17 @@ static void poll_endpoints(struct forward *f, dc_time now)
   }
 }
 
+bool forward_sleeps(void *arg, bool sleeps)
+{
+  struct forward *f = arg;
+  bool waits = false;
+  for (uint16_t i = 0; i < f->ports && !waits; i++) {
+    struct netif *n = f->port[i]->nif;
+    waits = n->ops->awake != NULL && n->ops->awake(n, !sleeps);
+  }
+  return waits;
+}
+
 void forward_round(void *arg, dc_time now)
 {
   struct forward *f = arg;
@@ -467,6 +480,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
       linkstate_proven(&p->link);
   }
   loop->round = forward_round;
+  loop->sleeps = forward_sleeps;
   loop->arg = f;
   return true;
 }
@@ -474,6 +488,7 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
 void forward_close(struct forward *f)
 {
   f->loop->round = NULL;
+  f->loop->sleeps = NULL;
   engine_close(&f->engine);
   if (f->node.core != NULL)
     dc_node_clear(f->node.core); /* its buffers go back to the ports and the pool */

@@ -79,7 +79,8 @@ void forward_close(struct forward *f) __attribute__((nonnull));
  * stays the caller's. False with *why. */
 bool forward_share(struct forward **all, unsigned n, struct fault *why) __attribute__((nonnull));
 
-/* The loop's hook. */
+/* The loop's hooks. */
+bool forward_sleeps(void *forward, bool sleeps);
 void forward_round(void *forward, dc_time now);
 
 /* This port leads elsewhere from now on: a slot becomes a tunnel, or the other way round. The old way is closed unless it

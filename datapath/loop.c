@@ -292,7 +292,14 @@ static void wait_for_events(struct loop *l)
       ts = span(at - l->now);
   }
   l->packets = 0;
+  bool sleeps = l->sleeps != NULL && (limit == NULL || ts.tv_sec > 0 || ts.tv_nsec > 0);
+  if (sleeps && l->sleeps(l->arg, true)) {
+    ts = (struct timespec){0, 0};
+    limit = &ts;
+  }
   (void)take(l, l->epoll, limit);
+  if (sleeps)
+    (void)l->sleeps(l->arg, false);
 }
 
 void loop_run(struct loop *l)

@@ -40,6 +40,8 @@ struct loop {
   bool busy;        /* the hook left work behind: come back at once */
   uint32_t packets; /* that the hook took in this round, or what else came and may gather */
   void (*round)(void *arg, dc_time now);
+  /* Before the loop waits for ports, and after it (NULL: not called). True: something has come to one already. */
+  bool (*sleeps)(void *arg, bool sleeps);
   void *arg;
   void **grave; /* freed at the end of the round: a later event of the same round may still name them */
   uint32_t graves, grave_cap;

@@ -62,6 +62,13 @@ static bool complete(const struct memif *m)
 
 static bool introduced(const struct memif_lane *l) { return l->state > WAIT_INIT; }
 
+void memif_unmap(struct memif_lane *l)
+{
+  for (unsigned i = 0; i < l->rings.regions; i++)
+    munmap(l->rings.region[i].map, l->rings.region[i].len);
+  l->rings = (struct memif_rings){.server = l->owner->cfg.server};
+}
+
 static void part(struct memif_lane *l)
 {
   struct memif *m = l->owner;
@@ -74,9 +81,8 @@ static void part(struct memif_lane *l)
   close_one(&l->control);
   close_one(&l->wake_in);
   close_one(&l->wake_out);
-  for (unsigned i = 0; i < l->rings.regions; i++)
-    munmap(l->rings.region[i].map, l->rings.region[i].len);
-  l->rings = (struct memif_rings){.server = m->cfg.server};
+  if (!l->lends)
+    memif_unmap(l);
   bool any = false;
   for (unsigned i = 0; i < m->lanes; i++)
     any = any || introduced(&m->lane[i]);

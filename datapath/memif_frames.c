@@ -13,6 +13,19 @@ void memif_give_back(struct dc_buf *b)
   m->free = b;
 }
 
+/* A copy of a frame; the payload of a packet that ends at this host stays where it is: who writes it to a file copies it anyway. */
+static void copy_in(struct dc_buf *b, const struct memif_taken *t)
+{
+  uint32_t head = t->len < BUF_HEAD ? t->len : BUF_HEAD, payload;
+  memcpy(b->data, t->data, head);
+  const struct dc_frame f = {.data = b->data};
+  bool ends = t->len > BUF_HEAD && dc_frame_ethertype(&f) == DC_ETHERTYPE_DATACAST &&
+              dc_is_data(b->data + DC_ETHER_LEN, t->len - DC_ETHER_LEN, &payload);
+  b->whole = ends ? t->data : NULL;
+  if (!ends)
+    memcpy(b->data + head, t->data + head, t->len - head);
+}
+
 /* A burst, copied unless it is lent as it stands. Returns the buffers that were looked at. */
 static unsigned take(struct memif_lane *l, netif_rx_fn *fn, void *arg)
 {
@@ -37,15 +50,17 @@ static unsigned take(struct memif_lane *l, netif_rx_fn *fn, void *arg)
     if (m->cfg.raw)
       b->data = (uint8_t *)(uintptr_t)taken[i].data;
     else
-      memcpy(b->data, taken[i].data, taken[i].len);
+      copy_in(b, &taken[i]);
     frame[kept++] = (struct dc_frame){.buf = b, .data = b->data, .len = taken[i].len};
   }
-  if (!m->cfg.raw)
-    memif_let_go(&l->rings, buffers);
+  l->lends = true;
   if (kept > 0)
     fn(arg, frame, kept);
-  if (m->cfg.raw && l->state == JOINED) /* what was sent meanwhile may have ended it */
+  l->lends = false;
+  if (l->state == JOINED)
     memif_let_go(&l->rings, buffers);
+  else /* what was sent meanwhile has ended it */
+    memif_unmap(l);
   return buffers;
 }
 
@@ -63,12 +78,21 @@ unsigned memif_rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget)
   return got;
 }
 
-void memif_awake(struct netif *n, bool is)
+bool memif_awake(struct netif *n, bool is)
 {
   struct memif *m = memif_of(n);
-  for (unsigned i = 0; i < m->of; i++)
-    if (m->joined[i] != NULL)
-      memif_wake_me(&m->joined[i]->rings, !is);
+  for (unsigned i = 0; i < m->of; i++) {
+    struct memif_lane *l = m->joined[i];
+    if (l == NULL)
+      continue;
+    if (!is &&
+        memif_waits(&l->rings)) /* mostly, where frames come quickly: the other side's line need not be written to */
+      return true;
+    memif_wake_me(&l->rings, !is);
+    if (!is && memif_waits(&l->rings))
+      return true;
+  }
+  return false;
 }
 
 /* Whose the frame is. */

@@ -19,6 +19,7 @@ struct memif_lane { /* a connection */
   int control;
   int wake_in, wake_out; /* eventfds */
   struct memif_rings rings;
+  bool lends; /* frames in its memory are being looked at */
 };
 
 struct memif {
@@ -42,10 +43,13 @@ static inline struct memif *memif_of(struct netif *n) { return (struct memif *)(
 /* The connection is over; a client tries again. */
 void memif_again_later(struct memif_lane *l, const char *why) __attribute__((nonnull));
 
+/* The memory of one that is over. */
+void memif_unmap(struct memif_lane *l) __attribute__((nonnull));
+
 /* Its functions as a netif. */
 unsigned memif_rx(struct netif *n, netif_rx_fn *fn, void *arg, unsigned budget);
 int memif_send(struct netif *n, const struct dc_tx *tx, unsigned count);
-void memif_awake(struct netif *n, bool is);
+bool memif_awake(struct netif *n, bool is);
 void memif_give_back(struct dc_buf *b);
 
 #endif

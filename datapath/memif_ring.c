@@ -127,6 +127,11 @@ int memif_put(struct memif_rings *r, const struct dc_tx *const *frame, unsigned 
   return (int)count;
 }
 
+bool memif_waits(const struct memif_rings *r)
+{
+  return __atomic_load_n(published(&r->in, r->server), __ATOMIC_ACQUIRE) != r->in.at;
+}
+
 void memif_wake_me(struct memif_rings *r, bool wake)
 {
   __atomic_store_n(&r->in.ring->flags, wake ? 0 : MEMIF_MASK_INT, __ATOMIC_RELAXED);

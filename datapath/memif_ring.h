@@ -52,6 +52,8 @@ bool memif_rings_find(struct memif_rings *r, bool to_server, uint16_t region, ui
 int memif_room(const struct memif_rings *r) __attribute__((nonnull));
 /* Copy frames out. Returns how many there was room for; -1: as above. */
 int memif_put(struct memif_rings *r, const struct dc_tx *const *tx, unsigned count) __attribute__((nonnull));
+/* Something has come in. */
+bool memif_waits(const struct memif_rings *r) __attribute__((nonnull));
 /* This end wants to be woken for what comes in, or not. */
 void memif_wake_me(struct memif_rings *r, bool wake) __attribute__((nonnull));
 /* Does the reader want to be woken? */

@@ -26,8 +26,9 @@ struct netif_ops {
   void (*ready)(struct netif *n);
   /* Frames that found the receive ring or the socket full since the last call; of a tunnel, trains of them. NULL: not counted. */
   uint64_t (*missed)(struct netif *n);
-  /* Who receives is awake anyway, and wants no wake-ups until further notice. NULL: they cost the sender nothing. */
-  void (*awake)(struct netif *n, bool awake);
+  /* Who receives is awake anyway, and wants no wake-ups until further notice; or they are about to sleep, and it is true that they need
+   * not: frames wait, and nobody wakes them for these. NULL: wake-ups cost the sender nothing. */
+  bool (*awake)(struct netif *n, bool awake);
 };
 
 struct netif {

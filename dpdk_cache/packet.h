@@ -38,6 +38,8 @@ int packet_pools_open(struct packet_pools *p, uint32_t data, uint32_t headers, u
 void packet_pools_close(struct packet_pools *p) __attribute__((nonnull));
 
 extern const struct dc_buf_ops packet_buf_ops;
+/* Buffers without an owner go back to their pools: not at once, but with the end of the thread's round. */
+void packet_round_over(void);
 
 static inline dc_buf *packet_buf(struct rte_mbuf *m) { return (dc_buf *)m; }
 

@@ -303,6 +303,7 @@ static void flush(struct port *port, dc_time now)
 {
   struct dpdk_port *p = dpdk_port(port);
   bool behind = !backlog_empty(&p->backlog);
+  packet_round_over();
   if (p->nout == 0 && !behind)
     return;
   unsigned sent = 0;

@@ -122,14 +122,15 @@ static dc_time due(struct rounds *l, dc_time now)
   return next;
 }
 
-static bool arm_interrupts(struct rounds *l)
+/* *waits: frames have come already to a port that was asked. */
+static bool arm_interrupts(struct rounds *l, bool *waits)
 {
   bool any = false;
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
     bool asks = p->nif != NULL && p->nif->ops->awake != NULL;
     if (asks)
-      p->nif->ops->awake(p->nif, false);
+      *waits |= p->nif->ops->awake(p->nif, false);
     else if (p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_enable(p->dev, p->queue);
     any |= asks || p->rx_interrupt;
@@ -142,7 +143,7 @@ static void disarm_interrupts(struct rounds *l)
   for (unsigned i = 0; i < l->sw->nports; i++) {
     struct dpdk_port *p = &l->sw->ports[i];
     if (p->nif != NULL && p->nif->ops->awake != NULL)
-      p->nif->ops->awake(p->nif, true);
+      (void)p->nif->ops->awake(p->nif, true);
     else if (p->rx_interrupt)
       (void)rte_eth_dev_rx_intr_disable(p->dev, p->queue);
   }
@@ -160,9 +161,9 @@ static void rest(struct rounds *l, dc_time now, dc_time next, dc_time last_work)
       until = now + l->pause;
   }
   struct worker *me = l->sw->workers != NULL ? &l->sw->workers[l->sw->index] : NULL;
-  bool armed = arm_interrupts(l);
+  bool waits = false, armed = arm_interrupts(l, &waits);
   /* A frame that came before the interrupt was armed raises none. */
-  if (armed && round_of_ports(l, now) > 0)
+  if (waits || (armed && round_of_ports(l, now) > 0))
     until = now;
   if (me != NULL && worker_rests(me))
     until = now;

@@ -263,6 +263,7 @@ void sw_wipe(struct member *m, bool restart)
     dc_node_clear(m->node.core);
   else
     dc_node_wipe(m->node.core);
+  packet_round_over();
 }
 
 struct member *sw_member(struct sw *s, const char *name)

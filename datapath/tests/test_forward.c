@@ -11,6 +11,7 @@ enum { TREE = 7, SEQ = 3, PAYLOAD = 10 /* as a last piece may be: shorter than a
 static struct loop loop;
 static struct forward f;
 static uint8_t in[256], out[2048];
+static const uint8_t *in_whole; /* the frame stands there, and its head alone in `in` */
 static uint32_t in_len, out_len;
 static unsigned asked, sent;
 static struct dc_segment back;
@@ -27,6 +28,7 @@ static unsigned arrive(struct netif *n, netif_rx_fn *fn, void *arg, unsigned bud
   in_len = 0;
   buf.refs = 1;
   buf.data = in;
+  buf.whole = in_whole;
   fn(arg, &one, 1);
   return 1;
 }
@@ -106,9 +108,57 @@ static void an_answer_goes_through_the_own_node_which_keeps_it(void)
   check_answer();
 }
 
+static unsigned taken;
+
+static bool take(struct endpoint *e, dc_time now, const struct dc_header *h, const uint8_t *payload, uint16_t from)
+{
+  (void)e, (void)now;
+  CHECK(h->tree == TREE && h->seq == SEQ && from == 0);
+  for (unsigned i = 0; i < h->length; i++)
+    CHECK(payload[i] == 0x5a);
+  taken++;
+  return true;
+}
+
+/* Its header is the copy's: the other side may have changed that in its memory meanwhile. */
+static void a_payload_is_read_where_it_stands(void)
+{
+  static uint8_t theirs[DC_ETHER_LEN + DC_HEADER_LEN + 200];
+  static const uint8_t none[6];
+  struct dc_header h = {.type = DC_TYPE_DATA, .tree = TREE, .seq = SEQ, .length = 200};
+  memset(in, 0, sizeof in);
+  memset(theirs, 0x5a, sizeof theirs);
+  dc_ether_write(in, none, none, DC_ETHERTYPE_DATACAST);
+  dc_header_write(in + DC_ETHER_LEN, &h);
+  in_whole = theirs;
+  in_len = sizeof theirs;
+  forward_round(&f, loop.now);
+  CHECK(taken == 1);
+  in_whole = NULL;
+}
+
+static bool frames_wait;
+static unsigned told_awake, told_asleep;
+
+static bool awake(struct netif *n, bool is)
+{
+  (void)n;
+  *(is ? &told_awake : &told_asleep) += 1;
+  return !is && frames_wait;
+}
+
+static void a_loop_that_sleeps_tells_its_ports(void)
+{
+  CHECK(!loop.sleeps(loop.arg, true) && told_asleep == 1 && told_awake == 0);
+  CHECK(!loop.sleeps(loop.arg, false) && told_awake == 1);
+  frames_wait = true;
+  CHECK(loop.sleeps(loop.arg, true) && told_asleep == 2);
+}
+
 int main(void)
 {
-  static const struct netif_ops ops = {.rx = arrive, .send = leave, .close = closed};
+  static const struct netif_ops ops = {.rx = arrive, .send = leave, .close = closed, .awake = awake};
+  static const struct endpoint_ops receiver = {.data = take};
   static struct netif way = {.ops = &ops, .fd = -1, .mtu = 1500, .up = true, .name = "way"};
   static const uint8_t neighbour[1][6];
   const struct forward_cfg cfg = {
@@ -119,6 +169,10 @@ int main(void)
   CHECK(loop_open(&loop) == 0);
   CHECK(forward_open(&f, &loop, &cfg, ways, neighbour, 1, &why) && forward_add(&f, &end, TREE, &source));
   an_answer_goes_through_the_own_node_which_keeps_it();
+  forward_remove(&end);
+  CHECK(forward_add(&f, &end, TREE, &receiver));
+  a_payload_is_read_where_it_stands();
+  a_loop_that_sleeps_tells_its_ports();
   forward_remove(&end);
   forward_close(&f);
   loop_close(&loop);

@@ -202,6 +202,35 @@ static void packets_have_their_turn_between_connections_that_take_long(void)
     close(p[i][0]), close(p[i][1]);
 }
 
+static unsigned slept, woke;
+
+static bool has_come(void *arg, bool sleeps)
+{
+  CHECK(arg == &loop);
+  *(sleeps ? &slept : &woke) += 1;
+  return true;
+}
+
+static void counted(void *arg, dc_time now)
+{
+  (void)arg, (void)now;
+  loop.busy = ++rounds == 2;
+  loop.stop = rounds == 3;
+}
+
+/* Waits for ever where it does not ask. Who is busy does not sleep, and is not asked. */
+static void what_has_come_already_is_not_waited_for(void)
+{
+  CHECK(loop_open(&loop) == 0);
+  rounds = 0;
+  loop.arg = &loop;
+  loop.round = counted;
+  loop.sleeps = has_come;
+  loop_run(&loop);
+  CHECK(rounds == 3 && slept == 2 && woke == 2);
+  loop_close(&loop);
+}
+
 int main(void)
 {
   for (unsigned seed = 1; seed <= 5; seed++)
@@ -210,6 +239,7 @@ int main(void)
   no_pause_for_few_packets();
   signalling_ends_a_pause();
   results_gather();
+  what_has_come_already_is_not_waited_for();
   packets_have_their_turn_between_connections_that_take_long();
   puts("loop: ok");
   return 0;

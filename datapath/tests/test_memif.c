@@ -143,10 +143,10 @@ static void test_who_sleeps_is_woken_and_who_is_awake_is_not(void)
   join(server, client);
   (void)woken(server, 0), (void)woken(client, 0);
   CHECK(send_one(client, 100, 1) == 1 && woken(server, 1000) && !woken(server, 0));
-  server->ops->awake(server, true);
+  CHECK(!server->ops->awake(server, true));
   CHECK(send_one(client, 100, 2) == 1 && !woken(server, 20));
-  server->ops->awake(server, false);
-  CHECK(receive(server, 64) == 2 && last == 2); /* what came before it asked to be woken wakes nobody, but is there */
+  CHECK(server->ops->awake(server, false)); /* what came before it asked to be woken wakes nobody, but is there */
+  CHECK(receive(server, 64) == 2 && last == 2 && !server->ops->awake(server, false));
   CHECK(send_one(client, 100, 3) == 1 && woken(server, 1000));
   CHECK(send_one(server, 100, 3) == 1 && woken(client, 1000));
   shut(client);
@@ -529,6 +529,45 @@ static void test_descriptors_cannot_lead_out_of_the_memory(bool raw)
   shut(server);
 }
 
+/* A data packet that ends at this host. While it is handed over, the connection ends. */
+static void of_host(void *arg, struct dc_frame *frame, unsigned n)
+{
+  struct netif *server = arg;
+  static uint8_t copy[MTU + DC_ETHER_LEN];
+  CHECK(n == 2);
+  ring_at(65536)->head = 300;
+  CHECK(send_one(server, 100, 1) == -ENETDOWN && !server->up);
+  for (unsigned i = 0; i < n; i++) {
+    CHECK((frame[i].buf->whole != NULL) == (i == 0)); /* what goes on may wait somewhere: that is a copy */
+    frame_copy(copy, &frame[i]);
+    for (unsigned k = DC_ETHER_LEN + DC_HEADER_LEN; k < frame[i].len; k++)
+      CHECK(copy[k] == 0x51 + i);
+    frames++;
+    buf_unref(frame[i].buf);
+  }
+}
+
+static void test_a_payload_that_ends_here_stays_where_it_is_until_it_was_handed_over(void)
+{
+  struct netif *server = open_side(true, false);
+  int event, s = hand_made(server, &event);
+  const struct dc_header h = {.type = DC_TYPE_DATA, .length = 1000, .tree = 1};
+  static const uint8_t none[6];
+  struct memif_ring *in = ring_at(0);
+  frames = 0;
+  for (unsigned i = 0; i < 2; i++) {
+    uint8_t *p = memory + 131072 + i * 4096;
+    dc_ether_write(p, none, none, i == 0 ? DC_ETHERTYPE_DATACAST : DC_ETHERTYPE_MPLS);
+    dc_header_write(p + DC_ETHER_LEN, &h);
+    memset(p + DC_ETHER_LEN + DC_HEADER_LEN, 0x51 + (int)i, h.length);
+    in->desc[i] = (struct memif_desc){.length = DC_ETHER_LEN + DC_HEADER_LEN + h.length, .offset = 131072 + i * 4096};
+  }
+  in->head = 2;
+  CHECK(server->ops->rx(server, of_host, server, 64) == 2 && frames == 2);
+  drop(s, event);
+  shut(server);
+}
+
 int main(void)
 {
   log_open("test", LOG_ERROR);
@@ -544,5 +583,6 @@ int main(void)
   test_a_name_that_is_long_and_of_no_folder();
   test_descriptors_cannot_lead_out_of_the_memory(true);
   test_descriptors_cannot_lead_out_of_the_memory(false);
+  test_a_payload_that_ends_here_stays_where_it_is_until_it_was_handed_over();
   return 0;
 }

@@ -51,6 +51,7 @@ static void check_frame(struct rte_mbuf *m, uint32_t off, uint16_t prefix, uint8
 
 static void check_all_back(void)
 {
+  packet_round_over();
   CHECK(rte_mempool_avail_count(pools.data) == DATA);
   CHECK(rte_mempool_avail_count(pools.headers) == HEADERS);
 }
@@ -105,6 +106,22 @@ static void other_bytes_of_a_shared_packet_are_cloned(void)
   CHECK(rte_mbuf_refcnt_read(m) == 2);
   rte_pktmbuf_free(two);
   packet_buf_ops.unref(packet_buf(m));
+  check_all_back();
+}
+
+/* An interest that was answered is the header of its answer, whatever it was before; with the round's end it is back. */
+static void what_was_let_go_is_the_next_header(void)
+{
+  struct rte_mbuf *interest = arrival(), *m = arrival();
+  packet_buf_ops.ref(packet_buf(m));
+  packet_buf_ops.unref(packet_buf(interest));
+  struct dc_tx a = tx_of(m, OFF, PREFIX, 1);
+  struct rte_mbuf *out = packet_build(&pools, &a, false);
+  CHECK(out == interest && rte_mempool_avail_count(pools.headers) == HEADERS);
+  check_frame(out, OFF, PREFIX, 1, 2);
+  rte_pktmbuf_free(out);
+  packet_buf_ops.unref(packet_buf(m));
+  CHECK(rte_mempool_avail_count(pools.data) == DATA - 1);
   check_all_back();
 }
 
@@ -190,11 +207,12 @@ int main(void)
   shared_packet_gets_a_header_in_front(false);
   shared_packet_gets_a_header_in_front(true);
   other_bytes_of_a_shared_packet_are_cloned();
+  what_was_let_go_is_the_next_header();
   single_segment_drivers_get_a_copy();
   a_prefix_longer_than_the_room_in_front_is_chained();
   nothing_but_a_prefix();
   empty_pools_are_counted_and_lose_nothing();
   packet_pools_close(&pools);
-  printf("test_packet: 8 tests passed\n");
+  printf("test_packet: 9 tests passed\n");
   return 0;
 }
