@@ -18,7 +18,7 @@ from .record import load
 
 log = logging.getLogger("datacast.fabric_manager")
 
-LOOK_S = 1.0
+LOOK_S = 3.0
 
 
 class Replica:

@@ -77,8 +77,6 @@ class Crew:
         self._lead: Member | None = None
         self._routed, self._under_way, self._looked = 0, 0, -1
         """Number of the last `open` or `reroute`; orders not acknowledged yet; the entry told with the last look."""
-        self.asked = time.monotonic()
-        """When all in the common tree were asked for something last: that renewed their leases."""
         self._branches = Branches(view, self.members)
         self._rewire = self.closed = False
         self.visits = Visits(self, away)
@@ -302,7 +300,6 @@ class Crew:
     async def status(self, digests: Callable[[], Digest | None] = lambda: None) -> Said[StatusAnswer]:
         """Of all in the common tree; mends the tree and the connection to the source first. `digests`: what they are
         to be told with the question. Raises GroupError."""
-        self.asked = time.monotonic()
         try:
             if self._root is None or not self._root.alive or self._lead is not self.source:
                 await self.connect()
@@ -389,12 +386,10 @@ class Crew:
         # Counted from here on: a status that was asked for before may be answered before the coroutine first runs.
         self._under_way += 1
         # The request is written when the coroutine first runs; tasks first run in the order they were made.
-        there = [m for m in self.in_touch() if m.opened]
-        members = [m for m in there if m.sends or m.state != "done"]
-        return self.spawn(self._deliver(index, entry, members, everybody=len(members) == len(there)))
+        members = [m for m in self.in_touch() if m.opened and (m.sends or m.state != "done")]
+        return self.spawn(self._deliver(index, entry, members))
 
-    async def _deliver(self, index: int, entry: Entry, members: list[Member], everybody: bool) -> None:
-        began = time.monotonic()
+    async def _deliver(self, index: int, entry: Entry, members: list[Member]) -> None:
         try:
             results = await self.request(requests.op_of(entry), members, entry, timeout=PROMPT_S)
         except GroupError as error:
@@ -402,8 +397,6 @@ class Crew:
             return  # seen and mended by the next status
         finally:
             self._under_way -= 1
-        if everybody:
-            self.asked = max(self.asked, began)
         for member in members:
             self.acknowledged(member, index, results.of(member.name))
 

@@ -430,12 +430,10 @@ class Group:
         if paces is not None and paces.hasty(now):
             wait = pace.HASTY_S
         await asyncio.sleep(max(0.02, pace.HASTY_S - (now - last)))
-        quiet = pace.quiet(self.transfer.options.lease_ms / 1000, self.crew.timeout_s)
         slowed = self.transfer.slowed
-        while not slowed.is_set() and (left := min(last + wait, self.crew.asked + quiet) - time.monotonic()) > 0:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await slowed.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(last + wait - time.monotonic()):
+                await slowed.wait()
         if slowed.is_set() and paces is not None:
             paces.slowed(time.monotonic())
         slowed.clear()

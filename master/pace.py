@@ -24,9 +24,8 @@ left no more than one part in so many passes between two looks."""
 TRUSTED = 10
 """A rate that was measured for so long says something about ten times as long: the first moments of a transfer are
 slow, over a wide area above all."""
-QUIET_LOOKS = 3
-"""A lease is renewed so often before it would end; orders renew it as looks do, and a look that was not answered is
-followed by another at once."""
+RENEWALS = 3
+"""A lease is renewed so often before it would end."""
 TICK = 0.4
 """Of the time between two looks: between looks at the trees, without asking anybody."""
 REPORT_S, REPORT_MAX_S, FEW = 0.25, 0.8, 100
@@ -37,19 +36,13 @@ EXTENT_BYTES_MAX, EXTENTS = 64 << 20, 256
 
 def between(left_s: float | None, lease_s: float, timeout_s: float, others: int = 0) -> float:
     """Seconds between two looks. `others`: members of the other groups that this worker looks at."""
-    most, left_s = min(POLL_MAX_S, lease_s / 2, timeout_s / 1.5), left_s or 0.0
+    most, left_s = min(POLL_MAX_S, lease_s / RENEWALS, timeout_s / 1.5), left_s or 0.0
     return max(POLL_S, min(most, max(left_s / LOOKS, min(others / MEMBERS_S, left_s / FEWEST))))
 
 
 def reports_s(groups: int) -> float:
     """Seconds between two reports of a worker, which cost the same however little is in them."""
     return min(REPORT_MAX_S, REPORT_S * max(1.0, groups / FEW))
-
-
-def quiet(lease_s: float, timeout_s: float) -> float:
-    """Members that have been asked nothing for so long are looked at before it is time: that renews their leases, and
-    shows who does not answer."""
-    return max(POLL_S, min(lease_s / QUIET_LOOKS, timeout_s / 2))
 
 
 def left_s(size: int | None, receivers: Iterable[Member], since_s: float) -> float | None:

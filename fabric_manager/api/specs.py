@@ -65,7 +65,7 @@ class GroupOptions:
     """Payload bytes of a data packet; None: what the MTU and the longest segment allow."""
     block_bytes: Annotated[int, Ge(1024), Le(1 << 30)] | None = None
     """Size of the blocks that carry a checksum each."""
-    lease_ms: Annotated[int, Ge(1000), Le(600_000)] = 20000
+    lease_ms: Annotated[int, Ge(1000), Le(600_000)] = 30000
     """Members drop a group of which they have heard nothing for so long."""
     member_timeout_ms: Annotated[int, Ge(500), Le(600_000)] = 15000
     """A receiver that does not answer for so long, while nobody else is served, has failed."""

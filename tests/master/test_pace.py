@@ -33,20 +33,19 @@ def receiver(name: str, held: int, rate: float, state: str = "running") -> Membe
 
 
 def test_a_group_is_looked_after_by_the_time_it_has_left() -> None:
-    assert pace.between(None, 20, 15) == pace.between(10, 20, 15) == 0.25, "one that ends soon as ever"
-    assert pace.between(200, 20, 15) == 2.0
-    assert pace.between(1e6, 20, 15) == 10.0 and pace.between(1e6, 60, 60) == 10.0
-    assert pace.between(1e6, 1, 15) == 0.5
-    assert pace.quiet(20, 15) == pace.quiet(20, 60) == 20 / 3 and pace.quiet(60, 8) == 4.0
-    assert pace.quiet(0.6, 15) == 0.25
+    assert pace.between(None, 30, 15) == pace.between(10, 30, 15) == 0.25, "one that ends soon as ever"
+    assert pace.between(200, 30, 15) == 2.0
+    assert pace.between(1e6, 30, 15) == 10.0 and pace.between(1e6, 60, 60) == 10.0
+    assert pace.between(1e6, 3, 15) == 1.0 and pace.between(1e6, 0.6, 15) == 0.25, "a third of the lease"
+    assert pace.between(1e6, 30, 6) == 4.0, "who does not answer is found out in time"
 
 
 def test_a_worker_of_very_many_members_looks_at_so_many_a_second_where_that_loses_little() -> None:
-    assert pace.between(None, 20, 15, 30_000) == 0.25 and pace.between(1.0, 20, 15, 30_000) == 0.25
-    assert pace.between(50, 20, 15, 180) == 0.5, "few others change nothing"
-    assert pace.between(50, 20, 15, 30_000) == 5.0, "a tenth of what is left"
-    assert pace.between(1000, 20, 15, 30_000) == 10.0 and pace.between(100, 20, 15, 30_000) == 7.5
-    assert pace.between(1e6, 1, 15, 30_000) == 0.5, "the lease decides"
+    assert pace.between(None, 30, 15, 30_000) == 0.25 and pace.between(1.0, 30, 15, 30_000) == 0.25
+    assert pace.between(50, 30, 15, 180) == 0.5, "few others change nothing"
+    assert pace.between(50, 30, 15, 30_000) == 5.0, "a tenth of what is left"
+    assert pace.between(1000, 30, 15, 30_000) == 10.0 and pace.between(100, 30, 15, 30_000) == 7.5
+    assert pace.between(1e6, 3, 15, 30_000) == 1.0, "the lease decides"
 
 
 def test_a_worker_of_many_groups_reports_less_often_but_before_its_lease_is_renewed() -> None:
@@ -62,8 +61,8 @@ def test_what_is_left_goes_by_the_fastest_and_by_those_who_work() -> None:
 
 def test_a_rate_of_the_first_moments_does_not_say_that_it_takes_long() -> None:
     slow = [receiver("a", 100, 8)]
-    assert pace.between(pace.left_s(10**6, slow, 0.5), 20, 15) == 0.25
-    assert pace.between(pace.left_s(10**6, slow, 30), 20, 15) == 3.0
+    assert pace.between(pace.left_s(10**6, slow, 0.5), 30, 15) == 0.25
+    assert pace.between(pace.left_s(10**6, slow, 30), 30, 15) == 3.0
     assert pace.left_s(10**6, slow, 1e6) == 10**6 - 100
 
 
