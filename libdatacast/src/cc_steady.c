@@ -4,12 +4,10 @@
  * It sends at R, a little more while x is below its target, and less and less beyond it, down to nearly nothing where the slowest
  * would fall out of the caches. */
 #include "cc_cubic.h"
-#include "cc_others.h"
 #include "cc_slowest.h"
 
 enum mode {
   START,   /* nobody is behind: the rate doubles per round trip */
-  COMPETE, /* nobody is, and others fill the queue: losses say what there is */
   MEASURE, /* somebody is, and its rate is not known yet, but for a bound */
   FOLLOW   /* it is measured all the time */
 };
@@ -33,8 +31,7 @@ struct state {
   dc_time tick, heard; /* the last tick; somebody asked */
   struct slowest slow;
   struct cubic losses;
-  struct others others;
-  uint32_t round_front, round_had; /* what the first had asked for and had, and the excess, when the round began */
+  uint32_t round_front; /* what the first had asked for, and the excess, when the round began */
   int64_t round_excess;
   uint8_t mode, probe;
   bool last; /* nobody can ask for more */
@@ -94,7 +91,7 @@ static bool waits(const struct state *s, dc_time now)
 static void follow(struct state *s, dc_time now)
 {
   s->rate = clamped(s, s->slow.rate);
-  if (s->mode <= COMPETE)
+  if (s->mode == START)
     return;
   uint64_t n = slowest_path(&s->slow), room = slowest_room(&s->slow), target = slowest_target(&s->slow),
            late = room / 4 * 3;
@@ -133,7 +130,6 @@ static void keep_rate(struct state *s, dc_time now)
 static void begin_round(struct state *s)
 {
   s->round_front = s->slow.front;
-  s->round_had = first_had(&s->slow);
   s->round_excess = slowest_excess(&s->slow);
   s->dry = false;
 }
@@ -158,9 +154,7 @@ enum event {
   BEHIND,    /* somebody is ALONE packets behind the first */
   CAUGHT_UP, /* nobody is any more */
   TIMED,     /* the slowest has had 2 * SPAN packets */
-  CUT,       /* a loss was answered */
-  OTHERS,    /* a few credits more brought more: others fill the queue */
-  FREE       /* no loss bounds the rate any more */
+  CUT        /* a loss was answered */
 };
 
 /* All that changes the state; what is not in here leaves it as it is. */
@@ -171,12 +165,9 @@ static const struct {
   void (*act)(struct state *s, dc_time now);
 } transitions[] = {
     {START, BEHIND, MEASURE, keep_rate},
-    {START, CUT, FOLLOW, begin_measuring}, /* whose queue it is is not known */
-    {START, OTHERS, COMPETE, begin_measuring},
-    {COMPETE, BEHIND, MEASURE, keep_rate},
-    {COMPETE, FREE, START, begin_measuring}, /* others have gone, or left room enough */
+    {START, CUT, FOLLOW, begin_measuring},
     {MEASURE, CAUGHT_UP, START, take_rate_back},
-    {MEASURE, TIMED, FOLLOW, take_rate}, /* a sixteenth less than what was found */
+    {MEASURE, TIMED, FOLLOW, take_rate},
 };
 
 static void happened(struct state *s, dc_time now, enum event event)
@@ -268,11 +259,9 @@ static void tell(struct state *s, dc_time now, dc_time trip)
   uint64_t r = s->limit != 0 && s->limit < s->slow.rate ? s->limit : s->slow.rate,
            n = held(s, r, s->slow.rounds.least) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->slow.rate), trip) / 4 * 5;
-  bool all = s->mode == COMPETE || (cubic_bounds(&s->losses) && now - s->losses.since > STEP);
-  if (all && !divided(s) && queued > n + s->p.credits)
+  if (cubic_bounds(&s->losses) && now - s->losses.since > STEP && !divided(s) && queued > n + s->p.credits)
     n = queued - s->p.credits;
-  uint64_t tried = others_try(&s->others, &s->slow.credits);
-  steps_want(&s->slow.credits, n > tried ? n : tried);
+  steps_want(&s->slow.credits, n);
 }
 
 /* What is not sent tries nothing. Who is not waited for does not count. */
@@ -283,19 +272,6 @@ static bool may_try(const struct state *s, dc_time now)
   return s->slow.rate < s->losses.most && (!waits(s, now) || (!grows && x < (int64_t)slowest_target(&s->slow) / 4 * 3));
 }
 
-/* In a start only: beyond it somebody is behind, or losses say what there is. */
-static void look_for_others(struct state *s, dc_time now, dc_time trip)
-{
-  uint64_t taken = clamp(s, per_second(s, first_had(&s->slow) - s->round_had, trip));
-  if (s->mode != START || divided(s)) {
-    others_forget(&s->others, &s->slow.credits);
-  } else if (!s->dry) {
-    int64_t queued = slowest_excess(&s->slow);
-    if (others_found(&s->others, &s->slow.credits, taken, queued > 0 ? (uint64_t)queued : 0))
-      happened(s, now, OTHERS);
-  }
-}
-
 static void end_round(struct state *s, dc_time now)
 {
   dc_time trip = trips_took(&s->slow.rounds, now, s->slow.sent);
@@ -304,10 +280,9 @@ static void end_round(struct state *s, dc_time now)
   else if (s->slow.rounds.least != 0)
     trip = s->slow.rounds.least;
   uint64_t r = per_second(s, s->slow.front - s->round_front, trip);
-  uint64_t most = s->mode == COMPETE ? r + r / 4 : 2 * r < 2 * s->slow.rate ? 2 * r : 2 * s->slow.rate;
-  if (s->mode <= COMPETE) {
+  if (s->mode == START) {
     if (!s->dry && (2 * r >= s->slow.rate || s->slow.front - s->round_front >= SPAN)) /* silence is no rate */
-      s->slow.rate = clamp(s, most);
+      s->slow.rate = clamp(s, 2 * r < 2 * s->slow.rate ? 2 * r : 2 * s->slow.rate);
   } else if (s->mode == FOLLOW && may_try(s, now)) {
     s->slow.rate = clamp(s, s->slow.rate + s->slow.rate / 64 * s->probe);
     if (s->probe < 16)
@@ -315,12 +290,8 @@ static void end_round(struct state *s, dc_time now)
   } else {
     s->probe = 1;
   }
-  bool bounded = cubic_bounds(&s->losses);
   /* Among groups in half of the time: they need not find out what each may have. */
   cubic_grow(&s->losses, now, trip, divided(s) ? 2 : 1, s->p.packet_bytes);
-  if (bounded && !cubic_bounds(&s->losses))
-    happened(s, now, FREE);
-  look_for_others(s, now, trip);
   tell(s, now, trip);
   begin_round(s);
 }
@@ -344,7 +315,7 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
   uint32_t lag = slowest_lag(&s->slow);
   if (lag >= ALONE)
     happened(s, now, BEHIND);
-  else if (s->mode <= COMPETE && lag == 0)
+  else if (s->mode == START && lag == 0)
     slowest_measure_from(&s->slow,
                          now); /* what came before somebody was behind is not the slowest's pace (seed 17330) */
   if (slowest_had(&s->slow) > s->slow.trips.until)

@@ -37,12 +37,6 @@ void steps_want(struct steps *s, uint64_t packets)
     s->next = (uint8_t)(s->next - 0x10);
 }
 
-void steps_back(struct steps *s, uint32_t w)
-{
-  uint8_t told = dc_path_flags(w - s->plan);
-  s->next = s->next < told ? s->next : told;
-}
-
 /* Has the slowest taken this step? */
 static bool taken(const struct steps *s, unsigned i, uint32_t low)
 {

@@ -24,12 +24,8 @@ void steps_init(struct steps *s, uint32_t plan) __attribute__((nonnull));
 uint32_t steps_had(const struct steps *s, uint32_t asked) __attribute__((nonnull));
 /* Credits that it has out. */
 uint32_t steps_out(const struct steps *s, uint32_t asked) __attribute__((nonnull));
-/* Credits that are told now. */
-static inline uint32_t steps_told(const struct steps *s) { return s->step[STEPS - 1].w; }
 /* The path holds so many packets: more is told at once, less only where it is two of the flags' steps, and one at a time. */
 void steps_want(struct steps *s, uint64_t packets) __attribute__((nonnull));
-/* Back to w credits, where fewer are to be told. */
-void steps_back(struct steps *s, uint32_t w) __attribute__((nonnull));
 /* Flags of the packet before which `sent` were sent, the slowest receiver having asked for `low`: the next step, if it may be taken. */
 uint8_t steps_tell(struct steps *s, uint32_t sent, uint32_t low) __attribute__((nonnull));
 
