@@ -26,12 +26,13 @@ struct dc_receiver { /* what each packet touches stands in front */
    * again. */
   enum { SETTLED, PROBED, ANSWERED } probe;
   struct receiver_timer timer;
-  dc_time doubled;  /* the timer, last */
-  dc_time expired;  /* a number that was asked for once, last */
-  dc_time answered; /* since when `probe` is ANSWERED */
-  dc_time came;     /* what was asked for, last */
-  uint32_t calm;    /* packets that came since the last gap, timeout or pause */
-  uint32_t w, got;  /* credits in force, data that came while they were too many */
+  struct receiver_timer repair; /* of what the source sends a second time */
+  dc_time doubled;              /* the timer, last */
+  dc_time expired;              /* a number that was asked for once, last */
+  dc_time answered;             /* since when `probe` is ANSWERED */
+  dc_time came;                 /* what was asked for, last */
+  uint32_t calm;                /* packets that came since the last gap, timeout or pause */
+  uint32_t w, got;              /* credits in force, data that came while they were too many */
   struct dc_receiver_cfg cfg;
   struct dc_receiver_counters count;
 
@@ -68,6 +69,7 @@ dc_receiver *dc_receiver_init(void *memory, dc_time now, const struct dc_receive
   r->pieces = pieces;
   r->now = now;
   timer_restart(&r->timer, &r->cfg);
+  timer_restart(&r->repair, &r->cfg);
   r->w = r->cfg.credits;
   out_init(&r->out);
   return r;
@@ -137,6 +139,7 @@ void dc_receiver_restart(dc_receiver *r, dc_time now)
     while (r->out.list[l].head != NONE)
       out_move(&r->out, r->out.list[l].head, LOST);
   timer_restart(&r->timer, &r->cfg);
+  timer_restart(&r->repair, &r->cfg);
   r->probe = SETTLED;
 }
 
@@ -188,6 +191,14 @@ static bool all_lost(const dc_receiver *r)
   return r->probe == ANSWERED && r->out.slot[r->out.list[FRESH].head].sent < r->expired;
 }
 
+/* What is asked for the first time waits at a source whose front waits for this receiver, the longer the more credits there are. Were
+ * that the timer of what is asked again, too, each would wait for the other. Else the two differ by less than SOONER. */
+enum { SOONER = 8 };
+static bool repairs_are_sooner(const dc_receiver *r)
+{
+  return r->repair.measured && r->repair.rto < r->timer.rto / SOONER;
+}
+
 static dc_time deadline(const dc_receiver *r, enum out_list l)
 {
   if (r->out.list[l].head == NONE)
@@ -195,7 +206,9 @@ static dc_time deadline(const dc_receiver *r, enum out_list l)
   if (l == FRESH && all_lost(r))
     return r->answered + (r->timer.measured ? r->timer.srtt : r->timer.rto / 2);
   dc_time at = r->out.slot[r->out.list[l].head].sent;
-  return (l == FRESH && at < r->expired && !r->left ? r->expired : at) + r->timer.rto;
+  if (l == RETRIED)
+    return at + (repairs_are_sooner(r) ? r->repair.rto : r->timer.rto);
+  return (at < r->expired && !r->left ? r->expired : at) + r->timer.rto;
 }
 
 static dc_time next_timeout(const dc_receiver *r)
@@ -216,9 +229,10 @@ static void expire(dc_receiver *r)
 {
   if (next_timeout(r) > r->now)
     return;
-  bool again = r->probe == PROBED;
+  struct receiver_timer *second = repairs_are_sooner(r) ? &r->repair : &r->timer;
+  bool again = r->probe == PROBED, repair = false;
   while (deadline(r, RETRIED) <= r->now)
-    again |= give_up(r, RETRIED);
+    repair |= give_up(r, RETRIED);
   if (deadline(r, FRESH) <= r->now) {
     bool lost = all_lost(r);
     do
@@ -228,10 +242,13 @@ static void expire(dc_receiver *r)
     r->calm = 0;
     r->probe = lost ? SETTLED : PROBED;
   }
-  if (!again)
+  if (!again && !repair)
     return;
   r->doubled = r->now;
-  timer_back_off(&r->timer, &r->cfg);
+  if (again || second == &r->timer)
+    timer_back_off(&r->timer, &r->cfg);
+  if (repair && second != &r->timer)
+    timer_back_off(second, &r->cfg);
 }
 
 /* ---- data ---- */
@@ -295,6 +312,8 @@ enum dc_rx_result dc_receiver_handle(dc_receiver *r, dc_time now, const struct d
       r->answered = now;
     }
     timer_answered(&r->timer, &r->cfg, now - s->sent + s->before * DC_US, !s->retried);
+    if (s->retried && (h->flags & DC_FLAG_DUP))
+      timer_answered(&r->repair, &r->cfg, now - s->sent, true);
     r->calm = now - r->came > r->timer.srtt ? 0 : r->calm + 1;
     r->came = now;
     follow_path(r, h->flags);

@@ -228,8 +228,50 @@ static void what_was_not_asked_for_yet_is_asked_for_in_its_turn_alone(void)
   drop(&s);
 }
 
+static enum dc_rx_result repaired(struct side *s, dc_time now, uint32_t seq)
+{
+  struct dc_header h = {.type = DC_TYPE_DATA, .flags = DC_FLAG_DUP, .length = PIECE, .tree = 1, .seq = seq};
+  uint64_t piece;
+  return dc_receiver_handle(s->r, now, &h, &piece);
+}
+
+/* New numbers wait for seconds at a source whose front waits for this receiver; what is asked again is answered before them. */
+static void repairs_have_a_timer_of_their_own_where_new_numbers_wait(void)
+{
+  struct side s = make(400, 5);
+  assert(assign(&s, 0, 400, 0) == 0);
+  dc_time now = 0, trip = 50 * DC_MS;
+  uint32_t q = 0;
+  assert(asked(s.r, now, in, CAP) == 5);
+  for (; q < 120; q++) {
+    now += trip / 5;
+    assert(data(&s, now, q) == DC_RX_NEW);
+    EXPECT(&s, now, 0, q + 5);
+    trip = trip < 2 * DC_SEC ? trip * 105 / 100 : 2 * DC_SEC;
+  }
+  dc_receiver_counters(s.r, &c);
+  assert(c.rto > 2 * DC_SEC);
+  for (uint32_t lost = 120; lost <= 124; lost += 4) {
+    for (q = lost + 1; q <= lost + 3; q++) {
+      now += 10 * DC_MS;
+      assert(data(&s, now, q) == DC_RX_NEW);
+      unsigned n = asked(s.r, now, in, CAP);
+      assert(n >= 1 && (in[0].flags == DC_FLAG_RETX) == (q == lost + 3));
+    }
+    if (lost == 120)
+      assert(repaired(&s, now + 20 * DC_MS, lost) == DC_RX_NEW); /* 20 ms, give or take 10 */
+  }
+  assert(dc_receiver_next_wake(s.r) == now + 60 * DC_MS);
+  EXPECT(&s, now + 60 * DC_MS, DC_FLAG_RETX, 124);
+  assert(dc_receiver_next_wake(s.r) == now + 180 * DC_MS); /* its timer has doubled, the other one's not */
+  dc_receiver_counters(s.r, &c);
+  assert(c.rto > 2 * DC_SEC && c.rto < 4 * DC_SEC);
+  drop(&s);
+}
+
 int main(void)
 {
+  repairs_have_a_timer_of_their_own_where_new_numbers_wait();
   what_was_not_asked_for_yet_is_asked_for_in_its_turn_alone();
   a_bad_block_is_fetched_past_the_caches();
   a_late_bad_block_of_an_old_extent_is_fetched_again();

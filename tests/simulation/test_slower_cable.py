@@ -1,0 +1,35 @@
+"""A cable that becomes much slower in mid-file: what was lost there is asked for again, and comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from datacast.simulation.engine import PAPER, SECOND
+from datacast.simulation.experiments.base import Setting, late_hosts, simulation
+
+RATE, PIECES, MTU = 10**9, 30_000, 1500
+
+
+@pytest.mark.parametrize("queue", [20, 50, 100])
+def test_a_cable_that_carries_a_twentieth_from_the_middle_of_a_file_on_ends_it_all_the_same(queue: int) -> None:
+    """New numbers wait at the source for seconds then, as its front waits for this receiver. With one timer for those and
+    for what is asked again each waited for the other, and the transfer did not end."""
+    setting = Setting(rate=RATE, slow=RATE, mtu=MTU, queue=queue, delay=10_000_000 // 6)
+    sim = simulation(setting, PAPER)
+    for switch in ("a", "b"):
+        sim.switch(switch)
+    for host in ("s0", "r0"):
+        sim.host(host)
+    sim.cable("s0", "a", RATE, setting.delay, 1000)
+    sim.cable("a", "b", RATE, setting.delay, queue)
+    sim.cable("b", "r0", RATE, setting.delay, queue)
+    group = sim.group("s0", ["r0"], PIECES * (MTU - 16), MTU - 16, setting.store())
+    group.tree([("a", "s0"), ("b", "a"), ("r0", "b")], setting.tree(hops=3))
+    group.assign()
+    group.schedule()
+    late_hosts(sim, setting, [("s0", "a"), ("r0", "b")])
+    half = PIECES // 2 * MTU * 8 * SECOND // RATE
+    sim.run(until=half, whole=False)
+    sim.rate("a", "b", RATE // 20)
+    sim.run(until=half + 1000 * SECOND)
+    assert group.finish() < 10 * 21 * half
