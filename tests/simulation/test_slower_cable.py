@@ -12,8 +12,8 @@ RATE, PIECES, MTU = 10**9, 30_000, 1500
 
 @pytest.mark.parametrize("queue", [20, 50, 100])
 def test_a_cable_that_carries_a_twentieth_from_the_middle_of_a_file_on_ends_it_all_the_same(queue: int) -> None:
-    """New numbers wait at the source for seconds then, as its front waits for this receiver. With one timer for those and
-    for what is asked again each waited for the other, and the transfer did not end."""
+    """New numbers wait at the source for seconds then, as its front waits for this receiver. With one timer for those
+    and for what is asked again each waited for the other, and the transfer did not end."""
     setting = Setting(rate=RATE, slow=RATE, mtu=MTU, queue=queue, delay=10_000_000 // 6)
     sim = simulation(setting, PAPER)
     for switch in ("a", "b"):
