@@ -17,7 +17,7 @@ from small import run
 
 from datacast.fabric_manager import main as fabric_manager
 from datacast.fabric_manager import site_groups
-from datacast.fabric_manager.keys import SITE_GROUPS, Kept
+from datacast.fabric_manager.keys import SITE_GROUPS, Kept, packed
 from datacast.fabric_manager.record import load
 from datacast.services import config_file, daemon
 from datacast.services.framing import FRAME_MAX, FramingError, encode, read
@@ -312,8 +312,8 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
         other.begin(await store.list(""))
         assert other.all() == records.all() == {"g-1": "uno", "g-2": "two"}
         await other.put("g-1", "eins")
-        await refused(records.put("g-1", "un"))  # another one has written it meanwhile
-        await refused(records.delete("g-1"))
+        await records.put("g-1", "un")  # whoever leads writes alone: it may have been a write whose answer was lost
+        assert (await store.get(SITE_GROUPS + "g-1")).value == packed(b"un")
         await other.delete("g-1")
         assert other.all() == {"g-2": "two"}
         await store.close()
@@ -323,8 +323,6 @@ def test_records_of_groups_of_several_sites_are_bounded_and_kept(
         (429, "too_many_groups"),
         (413, "too_large"),
         (404, "group_not_found"),
-        (503, "store"),
-        (503, "store"),
     ]
 
 
