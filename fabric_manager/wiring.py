@@ -10,7 +10,6 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -40,7 +39,6 @@ class Wiring:
         busy: Callable[[str], list[str]],
     ) -> None:
         self.fabric, self.kept, self._publish, self._busy = fabric, kept, publish, busy
-        self._revisions: dict[str, int] = {}
         self._changing = asyncio.Lock()
         """Two that come at once would take the same port of a neighbour."""
 
@@ -49,7 +47,6 @@ class Wiring:
         rows = [(json.loads(entry.value), entry) for entry in under(NODES, entries)]
         for row, entry in sorted(rows, key=lambda pair: pair[0]["at_ns"]):
             name = entry.key
-            self._revisions[name] = entry.revision
             if name not in self.fabric.nodes and row["spec"]:
                 try:
                     self.fabric.add(name, _spec.validate_python(row["spec"]))
@@ -121,27 +118,20 @@ class Wiring:
                 409, "busy", f"{name} is a member of {few(groups)}", what=name,
                 remedy=f"`datacast drain {name}` waits for them",
             )  # fmt: skip
-        entry = await self._entry(name)
-        await self._keep(name, _spec.validate_python(entry["spec"]) if entry and entry["spec"] else None, removed=True)
+        await self._keep(name, None, removed=True)
         for change in self.fabric.remove(name, time.time_ns()):
             self._publish(change)
 
-    async def _entry(self, name: str) -> Any:
+    async def _keep(self, name: str, spec: NodeSpec | None, removed: bool) -> None:
+        """`spec`: None leaves what is kept of it as it is."""
         try:
             entry = await self.kept.store.get(NODES + name)
-        except StoreError as error:
-            raise unwritten(error, name) from error
-        return json.loads(entry.value) if entry else None
-
-    async def _keep(self, name: str, spec: NodeSpec | None, removed: bool) -> None:
-        before = await self._entry(name)
-        row = {
-            "at_ns": before["at_ns"] if before else time.time_ns(),
-            "spec": _spec.dump_python(spec, mode="json") if spec else before and before["spec"],
-            "removed": removed,
-        }
-        try:
-            revision = self._revisions.get(name, 0)
-            self._revisions[name] = await self.kept.overwrite(NODES + name, json.dumps(row), revision)
+            before = json.loads(entry.value) if entry else None
+            row = {
+                "at_ns": before["at_ns"] if before else time.time_ns(),
+                "spec": _spec.dump_python(spec, mode="json") if spec else before and before["spec"],
+                "removed": removed,
+            }
+            await self.kept.put(NODES + name, json.dumps(row), entry.revision if entry else 0)
         except StoreError as error:
             raise unwritten(error, name) from error
