@@ -139,27 +139,26 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
     h->whole = length;
     h->whole_heard = now;
   }
-
-  if (h->state == UP && hears && theirs == UP) { /* here, or about to go */
-    dc_time away = length < DC_HELLO_LEN ? 0 : dc_get16(rest + 10) * DC_MS;
-    h->away_until = now + (away < DC_HELLO_AWAY_MAX ? away : DC_HELLO_AWAY_MAX);
-    h->awaited = away > 0;
-  }
   if (h->state == UP && !waited && (theirs == DOWN || restarted)) {
     fail(h, now, DC_LINK_UNHEARD);
     h->met = true;
   }
   if (waited && restarted)
     h->next = now; /* it is back: hears at once that it is heard */
-  if (h->state == UP || now < h->held_until)
-    return DC_DROP_NONE;
-  enum state was = h->state;
-  if (hears && theirs >= INIT)
-    rise(h, now);
-  else
-    h->state = INIT;
-  if (h->state != was)
-    h->next = now;
+  if (h->state != UP && now >= h->held_until) {
+    enum state was = h->state;
+    if (hears && theirs >= INIT)
+      rise(h, now);
+    else
+      h->state = INIT;
+    if (h->state != was)
+      h->next = now;
+  }
+  if (h->state == UP && hears && theirs == UP) { /* here, or about to go, be it that this end has just come back */
+    dc_time away = length < DC_HELLO_LEN ? 0 : dc_get16(rest + 10) * DC_MS;
+    h->away_until = now + (away < DC_HELLO_AWAY_MAX ? away : DC_HELLO_AWAY_MAX);
+    h->awaited = away > 0;
+  }
   return DC_DROP_NONE;
 }
 

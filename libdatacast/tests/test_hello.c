@@ -236,6 +236,31 @@ static void who_stays_away_longer_than_it_said_has_failed(void)
   assert(failed >= DC_HELLO_AWAY_MAX - 10 * DC_MS && failed <= DC_HELLO_AWAY_MAX + 10 * DC_MS);
 }
 
+/* Both ends are upgraded: A is back just before B goes, and hears nothing of B but that it goes. */
+static void who_comes_back_waits_for_who_is_about_to_go(void)
+{
+  struct dc_hello_cfg cfg;
+  dc_hello_cfg_default(&cfg);
+  start();
+  run(100 * DC_MS);
+  busy();
+  dc_hello_leave(&end[A], now, 5 * DC_SEC);
+  run(2 * DC_MS);
+  stalled_until[A] = now + 500 * DC_MS;
+  run(500 * DC_MS);
+  dc_hello_leave(&end[B], now, 5 * DC_SEC);
+  queued[A] = 0;
+  dc_hello_init(&end[A], now, &cfg, 0xaaab);
+  run(5 * DC_MS);
+  assert(end[A].link == DC_LINK_UP);
+  stalled_until[B] = now + 3 * DC_SEC;
+  run(3 * DC_SEC);
+  dc_hello_init(&end[B], now, &cfg, 0xbbbc);
+  run(50 * DC_MS);
+  for (int i = A; i <= B; i++)
+    assert(end[i].link == DC_LINK_UP && down_at[i] == 0);
+}
+
 static void who_changes_its_mind_is_watched_again(void)
 {
   start();
@@ -439,6 +464,7 @@ int main(void)
   a_flapping_link_is_held_longer_each_time();
   who_said_that_it_will_be_away_has_not_failed();
   who_stays_away_longer_than_it_said_has_failed();
+  who_comes_back_waits_for_who_is_about_to_go();
   who_changes_its_mind_is_watched_again();
   who_comes_back_deaf_has_failed_in_the_end();
   nonsense_is_refused();
