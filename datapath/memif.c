@@ -284,8 +284,9 @@ static const char *hear_region(struct memif_lane *l, const struct memif_message 
   uint64_t size = got->region.size;
   if (r->regions == MEMIF_REGIONS || got->region.index != r->regions)
     return "a region out of turn, or one too many";
-  if (size == 0 || size > REGION_MAX || fstat(fd, &s) < 0 || s.st_size < 0 || (uint64_t)s.st_size < size ||
-      (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+  int seals = fcntl(fd, F_GET_SEALS); /* below 0: of a file that cannot be sealed */
+  if (size == 0 || size > REGION_MAX || fstat(fd, &s) < 0 || s.st_size < 0 || (uint64_t)s.st_size < size || seals < 0 ||
+      (seals & F_SEAL_SHRINK) == 0)
     return "a region that is too large, shorter than said or not sealed against becoming so";
   void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (map == MAP_FAILED)

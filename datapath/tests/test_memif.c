@@ -325,10 +325,11 @@ enum { REGION = 1 << 20 };
 static uint8_t *memory;
 static int memory_fd;
 
+/* seals: -1 for a file on a disk, which takes none. */
 static int region(size_t size, int seals)
 {
-  int fd = memfd_create("test", MFD_ALLOW_SEALING);
-  CHECK(ftruncate(fd, (off_t)size) == 0 && (seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0));
+  int fd = seals < 0 ? open("/tmp", O_TMPFILE | O_RDWR, 0600) : memfd_create("test", MFD_ALLOW_SEALING);
+  CHECK(ftruncate(fd, (off_t)size) == 0 && (seals <= 0 || fcntl(fd, F_ADD_SEALS, seals) == 0));
   return fd;
 }
 
@@ -390,6 +391,7 @@ static void test_a_server_refuses_what_would_hurt_it(void)
     int seals;
     uint64_t said;
   } regions[] = {{REGION, 0, REGION},
+                 {REGION, -1, REGION},
                  {4096, F_SEAL_SHRINK, REGION},
                  {REGION, F_SEAL_SHRINK, 0},
                  {REGION, F_SEAL_SHRINK, 1ULL << 40}};
