@@ -126,18 +126,29 @@ static bool plain(const char *s)
   return true;
 }
 
+/* Bytes of what ends a part of the path here, for some servers at least; 0: nothing does. */
+static size_t ends_part(const char *p)
+{
+  static const char *const coded[] = {"%2f", "%5c", "%3b"};
+  for (unsigned i = 0; i < sizeof coded / sizeof coded[0]; i++)
+    if (strncasecmp(p, coded[i], strlen(coded[i])) == 0)
+      return strlen(coded[i]);
+  return *p == '/' || *p == '\\' || *p == ';';
+}
+
 /* Is a part of the path "." or "..", also written as %2e? It leads elsewhere than it seems to, for libcurl or for the server:
  * out of the prefix that allows it. */
 static bool has_dots(const char *path)
 {
-  for (const char *end = path + strcspn(path, "?#"); path < end; path++) {
+  for (const char *end = path + strcspn(path, "?#"); path < end;) {
     unsigned dots = 0;
     for (; *path == '.' || strncasecmp(path, "%2e", 3) == 0; dots++)
       path += *path == '.' ? 1 : 3;
-    size_t rest = strcspn(path, "/\\?#");
-    if (dots > 0 && dots < 3 && rest == 0)
+    if (dots > 0 && dots < 3 && (path == end || ends_part(path) > 0))
       return true;
-    path += rest;
+    while (path < end && ends_part(path) == 0)
+      path++;
+    path += ends_part(path);
   }
   return false;
 }

@@ -151,15 +151,16 @@ static void permissions(void)
   refused("https://user:hidden@h/a/x", path, "bad_origin");
   refused("https:///x", path, "bad_origin");
   refused("https://h/a/\r\nx", path, "bad_origin");
-  static const char *const out[] = {"..",     ".",   "b/../../x", "../a/../x", "%2e%2E/x",
-                                    ".%2e/x", "%2e", "..\\x",     "x/..?y",    "x/..#y"};
+  static const char *const out[] = {"..",        ".",        "b/../../x", "../a/../x", "%2e%2E/x", ".%2e/x",
+                                    "%2e",       "..\\x",    "x/..?y",    "x/..#y",    "..%2fx",   "b%2F..%2fx",
+                                    "x%5c..%5C", "..;a=b/x", "..%3bx",    "%2e;"};
   for (size_t i = 0; i < sizeof out / sizeof out[0]; i++) { /* libcurl, or the server, would go there */
     char url[64];
     snprintf(url, sizeof url, "https://h/a/%s", out[i]);
     refused(url, path, "bad_origin");
   }
   refused("s3://bucket/../other/key", path, "bad_origin");
-  o = opened("https://h/a/..x/...?../y", path, &why);
+  o = opened("https://h/a/..x/...;b=.c/%2ex/%252e%2fy?../y", path, &why);
   assert(o != NULL);
   origin_unref(o);
   refused("https://h/a/x", file(text, 0644), "denied");
