@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { TRIES = 1000 };
+
 bool roots_add(struct roots *r, const char *path, struct fault *why)
 {
   if (r->n == ROOTS_MAX)
@@ -109,6 +111,10 @@ int root_open(const struct root *root, const char *rest, int flags, mode_t mode)
   struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC, .mode = mode};
   /* Everything lies in "/"; there an absolute link leads nowhere else. */
   how.resolve = RESOLVE_NO_MAGICLINKS | (root->real[0] == '\0' ? 0 : RESOLVE_BENEATH);
-  long fd = syscall(SYS_openat2, root->fd, rest[0] == '\0' ? "." : rest, &how, sizeof how);
+  long fd;
+  unsigned tries = 0;
+  do /* whatever is renamed or mounted anywhere while the kernel is at a ".." of a link makes it give up */
+    fd = syscall(SYS_openat2, root->fd, rest[0] == '\0' ? "." : rest, &how, sizeof how);
+  while (fd < 0 && errno == EAGAIN && ++tries < TRIES);
   return fd < 0 ? -errno : (int)fd;
 }

@@ -1,6 +1,7 @@
 /* Paths stay in their folders. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,6 +77,35 @@ static void what_opens(void)
   roots_close(&r);
 }
 
+static int renaming = 1;
+
+static void *rename_on(void *arg)
+{
+  const char *name[] = {at("/inx/one"), at("/inx/two")};
+  for (unsigned i = 0; __atomic_load_n(&renaming, __ATOMIC_RELAXED); i++)
+    CHECK(rename(name[i % 2], name[(i + 1) % 2]) == 0);
+  return arg;
+}
+
+/* The kernel cannot tell then whether a ".." of a link stays inside, and says so: it is to be asked again. */
+static void who_renames_elsewhere_is_in_nobody_s_way(void)
+{
+  struct roots r = {.n = 0};
+  struct fault why;
+  pthread_t other;
+  close(creat(at("/inx/one"), 0644));
+  CHECK(symlink("../file", at("/in/deep/back")) == 0 && roots_add(&r, at("/in"), &why));
+  CHECK(pthread_create(&other, NULL, rename_on, NULL) == 0);
+  for (unsigned i = 0; i < 100000; i++) {
+    int fd = root_open(&r.root[0], "deep/back", O_PATH, 0);
+    CHECK(fd >= 0);
+    close(fd);
+  }
+  __atomic_store_n(&renaming, 0, __ATOMIC_RELAXED);
+  CHECK(pthread_join(other, NULL) == 0);
+  roots_close(&r);
+}
+
 static void targets(void)
 {
   struct roots r = {.n = 0};
@@ -103,6 +133,7 @@ int main(void)
         symlink(at("/out/secret"), at("/in/abs")) == 0 && symlink("../out", at("/in/dir")) == 0);
   which_folder();
   what_opens();
+  who_renames_elsewhere_is_in_nobody_s_way();
   targets();
   char command[100];
   snprintf(command, sizeof command, "rm -r %s", base);
