@@ -44,6 +44,8 @@ static void ready(struct watch *w, uint32_t events)
           h->nlmsg_len < NLMSG_LENGTH(sizeof(struct ifinfomsg)))
         continue;
       const struct ifinfomsg *info = NLMSG_DATA(h);
+      if (info->ifi_family != AF_UNSPEC) /* a bridge has taken the interface in, or lets it go */
+        continue;
       bool up = h->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP);
       c->tell(c->arg, info->ifi_index, up, h->nlmsg_type == RTM_DELLINK);
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, inside, make_pair, run, until
+from agent_harness import PLAIN, Client, Net, inside, ip, make_pair, run, until
 
 from datacast.core import constants
 
@@ -45,6 +45,17 @@ def test_frames_of_a_vlan_are_not_the_cables(pair: Net) -> None:
     inside(pair.namespace("b"), lambda: send(vlan_5, vlan_5, vlan_5, priority, none))
     until(lambda: link(pair, "a")["hellos_refused"] >= 2, "what is the cable's")
     assert link(pair, "a")["hellos_refused"] == 2
+
+
+def test_a_bridge_that_lets_go_of_an_interface_does_not_take_it_away(pair: Net) -> None:
+    """The kernel tells that with the message that tells the end of an interface, but for another family."""
+    until(lambda: link(pair, "a")["link"] == link(pair, "b")["link"] == "up", "both directions")
+    lines = ["link add br1 type bridge", "link set p0 master br1", "link set p0 nomaster"]
+    ip(pair.namespace("a"), *lines)
+    ip(pair.namespace("b"), "link set p0 down")
+    until(lambda: not link(pair, "a")["carrier"], "what was told after that")
+    assert "is gone" not in pair.agents["a"].text()
+    assert pair.agents["a"].text().count("(p0) is down") == 1
 
 
 def test_frames_that_find_the_receive_ring_full_are_counted(pair: Net) -> None:
