@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "datacast/constants.h"
+#include "datapath/accepting.h"
 #include "datapath/memif_lanes.h"
 
 #define AGAIN_MS 100 /* between two attempts to connect */
@@ -238,7 +239,7 @@ static void accept_one(struct memif *m)
 {
   struct memif_message x = {.type = MEMIF_HELLO};
   struct memif_lane *l = m->lane;
-  int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept_or_refuse(m->listener, &m->spare, NULL, NULL);
   if (fd < 0)
     return;
   while (l < m->lane + m->lanes && l->state != APART)
@@ -412,6 +413,7 @@ static void close_memif(struct netif *n)
   if (m->listener >= 0)
     (void)unlink(m->cfg.path);
   close_one(&m->listener);
+  close_one(&m->spare);
   close_one(&m->timer);
   close_one(&m->base.fd);
   free(m->frames);
@@ -461,6 +463,8 @@ static bool listen_on(struct memif *m, struct fault *why)
     close_one(&m->listener); /* the path is not ours to remove */
   else if (listen(m->listener, 4) < 0 || !watch(m, m->listener, LISTENER, 0, EPOLLIN))
     ok = false, error = errno;
+  else
+    m->spare = accept_spare(m->listener);
   return ok || fault_set(why, "io", "memif %s: %s", m->cfg.path, strerror(error));
 }
 
@@ -495,7 +499,7 @@ struct netif *memif_open(const struct memif_cfg *cfg, struct fault *why)
   for (unsigned i = 0; i < m->lanes; i++)
     m->lane[i] =
         (struct memif_lane){.owner = m, .control = -1, .wake_in = -1, .wake_out = -1, .rings.server = cfg->server};
-  m->listener = m->timer = -1;
+  m->listener = m->spare = m->timer = -1;
   const char *slash = strlen(cfg->path) < sizeof m->base.name ? NULL : strrchr(cfg->path, '/');
   snprintf(m->base.name, sizeof m->base.name, "%.63s", slash == NULL ? cfg->path : slash + 1);
   if (set_up(m, why))

@@ -30,8 +30,8 @@ struct memif {
   struct memif_lane *joined[MEMIF_LANES]; /* by their index */
   unsigned of;                            /* so many there are to be; 0: nobody said */
   unsigned turn;                          /* the lane that is looked at next */
-  int listener, timer;
-  bool told; /* that it cannot be reached */
+  int listener, spare, timer;             /* spare: of the listener (accepting.h) */
+  bool told;                              /* that it cannot be reached */
   uint32_t slot;
   struct memif_lent *lent;
   uint8_t *frames; /* of `lent` */

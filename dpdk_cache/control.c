@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "datapath/accepting.h"
 #include "datapath/conn.h"
 
 enum { REQUEST_MAX = 64 << 10, CLIENTS_MAX = 32 };
@@ -22,6 +23,7 @@ struct client {
 
 struct control {
   struct watch watch; /* first */
+  int spare;          /* of the listener (datapath/accepting.h) */
   struct workers *workers;
   char path[SW_PATH_MAX];
   size_t budget;
@@ -62,7 +64,7 @@ static void accept_client(struct watch *w, uint32_t events)
 {
   struct control *c = (struct control *)w;
   (void)events;
-  int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept_or_refuse(w->fd, &c->spare, NULL, NULL);
   if (fd < 0)
     return;
   struct client *client = c->nclients < CLIENTS_MAX ? calloc(1, sizeof *client) : NULL;
@@ -144,8 +146,10 @@ struct control *control_open(struct workers *w, const char *path, struct fault *
     c->workers = w;
     c->watch = (struct watch){.fd = fd, .ready = accept_client};
     memcpy(c->path, path, strlen(path) + 1);
-    if (loop_watch(&w->worker[0].loop, &c->watch, EPOLLIN) == 0)
+    if (loop_watch(&w->worker[0].loop, &c->watch, EPOLLIN) == 0) {
+      c->spare = accept_spare(fd);
       return c;
+    }
     fail(f, "control socket: epoll");
   }
   free(c);
@@ -166,6 +170,8 @@ void control_close(struct control *c)
   }
   loop_unwatch(&c->workers->worker[0].loop, &c->watch);
   close(c->watch.fd);
+  if (c->spare >= 0)
+    close(c->spare);
   (void)unlink(c->path);
   free(c);
 }

@@ -8,6 +8,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "datapath/accepting.h"
+
 /* One that nothing needs and that said nothing for so long is closed. */
 #define IDLE_MAX (60 * DC_SEC)
 /* One that was heard of within this does not make room for others: a flood of connections costs the flood its own. */
@@ -85,7 +87,7 @@ static void incoming(struct watch *w, uint32_t events)
   struct signalling *s = (struct signalling *)(void *)((char *)w - offsetof(struct signalling, listen));
   struct sockaddr_storage from;
   socklen_t len = sizeof from;
-  int fd = accept4(w->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  int fd = accept_or_refuse(w->fd, &s->spare, (struct sockaddr *)&from, &len);
   if (fd < 0)
     return;
   char host[48] = "?", port[8] = "?", name[64];
@@ -147,6 +149,7 @@ bool callers_listen(struct signalling *s, const char *listen_on, struct fault *w
     close(s->listen.fd);
     return fault_set(why, "io", "epoll: %s", strerror(-rc));
   }
+  s->spare = accept_spare(s->listen.fd);
   return true;
 }
 
@@ -154,6 +157,8 @@ void callers_close(struct signalling *s)
 {
   loop_unwatch(s->loop, &s->listen);
   close(s->listen.fd);
+  if (s->spare >= 0)
+    close(s->spare);
   loop_timer(s->loop, &s->sweep, DC_NEVER);
   for (struct caller *c = s->callers, *next; c != NULL; c = next) {
     next = c->next;

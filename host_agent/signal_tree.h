@@ -20,6 +20,7 @@ struct signalling {
   struct loop *loop;
   struct groups *groups;
   struct watch listen;
+  int spare;          /* of the listener (datapath/accepting.h) */
   struct timer sweep; /* connections that stand idle */
   size_t budget;      /* input bytes of all connections */
   unsigned callers_n, peers_n, calls_n;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import socket
 import struct
 import time
@@ -175,6 +176,22 @@ def test_many_connections_are_bounded(pair: Net) -> None:
         for sock in socks:
             sock.close()
     until(lambda: pair.client("b").request("ping", pair.member("b"))["b"]["ok"], "an answer")
+
+
+def test_an_agent_without_a_descriptor_left_refuses_who_comes_and_goes_on(pair: Net) -> None:
+    """One that waited for a descriptor would wake it for ever."""
+    client, agent = pair.client("b"), pair.agents["b"]
+    assert client.request("ping", pair.member("b"))["b"]["ok"]
+    most = len(list(Path(f"/proc/{agent.process.pid}/fd").iterdir()))
+    soft, hard = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (most, hard))
+    socks = [raw(pair, "b") for _ in range(8)]  # numbers below the bound may be free
+    until(lambda: any(map(ended, socks)), "a connection is closed")
+    for sock in socks:
+        sock.close()
+    assert client.request("ping", pair.member("b"))["b"]["ok"]
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert pair.client("b").request("ping", pair.member("b"))["b"]["ok"]
 
 
 def test_idle_connections_make_room_for_new_ones(pair: Net) -> None:
