@@ -136,6 +136,8 @@ static void claim_checked(struct group *g, uint32_t block, bool good)
 {
   struct receiver *r = g->receiver;
   r->claimed[block] = 0;
+  if (good)
+    r->known[block] = 1;
   r->resumed += good;
   if (!good) {
     r->state[block] = BLOCK_OPEN;
@@ -337,7 +339,7 @@ void blocks_resume(struct group *g)
     for (uint64_t p = first; p < end && p < pieces; p++)
       dc_pieces_add(r->pieces, p);
     r->bytes += block_bytes(g, b);
-    r->known[b] = r->claimed[b] = 1;
+    r->claimed[b] = 1; /* its digest is known when it was found good */
     r->state[b] = BLOCK_WHOLE;
     if (r->waiting++ == 0)
       r->cursor = b;

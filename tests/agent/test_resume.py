@@ -102,6 +102,21 @@ def test_blocks_damaged_meanwhile_are_fetched_again(pair: Net, tmp_path: Path) -
     assert tree["data"] - tree["duplicates"] == second.pieces - (HAD - 1) * PER_BLOCK
 
 
+def test_a_noted_digest_that_is_damaged_is_not_held_against_what_comes(pair: Net, tmp_path: Path) -> None:
+    """It is the source's digest that counts, however late it comes."""
+    first = begin(pair, tmp_path)
+    get_some(pair, first)
+    kill(pair, "b")
+    with temporary(pair).open("r+b") as handle:
+        handle.seek(-(-SIZE // 4096) * 4096 + 24 + 3 * 32)
+        handle.write(b"torn")
+    pair.start("b")
+    second = again(pair, tmp_path)
+    second.client.wait(lambda: second.status()["b"]["pieces"] == second.pieces, "all pieces, before any digest")
+    status = finish(second)
+    assert (status["blocks_resumed"], status["bad_blocks"]) == (HAD - 1, 0)
+
+
 @pytest.mark.parametrize("what", ["cut", "symlink", "hard-link", "fifo", "other-layout"])
 def test_a_temporary_file_of_no_use_is_replaced(pair: Net, tmp_path: Path, what: str) -> None:
     first = begin(pair, tmp_path)
