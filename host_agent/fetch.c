@@ -165,7 +165,7 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
   if (a->came == 0 && !expected(a)) {
     a->refused = j->fetch->why.code[0] != '\0';
     answer_keep(&a->error, p, n);
-    return a->refused ? 0 : n;
+    return a->refused || a->error.n == sizeof a->error.text ? 0 : n; /* nobody reads more of it */
   }
   if (j->fetch->probe == NULL && n > a->len - a->came) {
     a->refused = true;
@@ -287,6 +287,8 @@ static enum verdict judge(struct answer *a, CURLcode rc)
   }
   if (a->refused)
     return BAD;
+  if (rc == CURLE_WRITE_ERROR && a->error.n == sizeof a->error.text)
+    rc = CURLE_OK;
   switch (rc) {
   case CURLE_OK:
     break;

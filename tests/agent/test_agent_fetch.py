@@ -178,7 +178,9 @@ def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
     assert not fetcher.told()
 
 
-@pytest.mark.parametrize("how", ["busy once", "breaks off once", "stands still once", "no time once"])
+@pytest.mark.parametrize(
+    "how", ["busy once", "breaks off once", "stands still once", "no time once", "complains for ever once"]
+)
 def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, how: str) -> None:
     assert fetcher.open(liar.url(), '"one"')["ok"]
     liar.how = how

@@ -67,15 +67,20 @@ class _Handler(BaseHTTPRequestHandler):
             body = body[:-1]
         elif how == "stands still":
             headers["Content-Length"], body = str(len(body)), body[:100]
+        elif how == "complains for ever":
+            status, headers["Connection"], body = 503, "close", b"no" * 5000
         self.send_response(status)
         if status == 206 and total >= 0:
             self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
-        headers.setdefault("Content-Length", str(len(body)))
+        if how != "complains for ever":
+            headers.setdefault("Content-Length", str(len(body)))
         for header, value in headers.items():
             self.send_header(header, value)
         self.end_headers()
         self.wfile.write(body)
         liar.given[name] += len(body) if status == 206 and last > first else 0
+        while how == "complains for ever" and not liar.released.is_set():
+            self.wfile.write(body)
         if how == "stands still":
             self.wfile.flush()
             liar.released.wait(60)
