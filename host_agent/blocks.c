@@ -88,6 +88,8 @@ static void finish_if_whole(struct group *g)
   struct receiver *r = g->receiver;
   if (g->state != GROUP_RUNNING || r->finishing || r->noting > 0 || r->ok < r->blocks)
     return;
+  if (!fetching_over(g) || __atomic_load_n(&r->unwritten, __ATOMIC_RELAXED) > 0)
+    return; /* what has its name is its user's: nothing is written into it any more */
   receiver_rests(g);
   struct job *j = target_finish(&r->target, host_of(g)->sync);
   if (j == NULL) {
@@ -185,6 +187,11 @@ static void judge(struct group *g, uint32_t block, bool good)
     claim_checked(g, block, good);
   } else if (good) {
     note(g, block);
+  } else if (dc_pieces_sealed(r->pieces, (uint64_t)block * g->layout.per_block, 1)) {
+    struct fault why;
+    fault_set(&why, "changed", "block %u came from the origin and over a tree, and was not the same both times", block);
+    group_fail(g, &why);
+    return;
   } else {
     r->state[block] = BLOCK_OPEN;
     r->bad++;
@@ -283,14 +290,30 @@ void blocks_wrote(struct group *g, const struct job *j)
     blocks_fail_errno(g, j->error);
     return;
   }
-  if (j->digested) {
+  if (j->digested && !r->doubted[block]) {
     memcpy(r->found[block], j->digest, DIGEST_LEN);
     r->hashed[block] = 1;
   }
   r->there[block] += j->len;
   if (r->state[block] == BLOCK_OPEN && dc_pieces_block_whole(r->pieces, block) && !all_there(g, block))
     receiver_complete(g, block);
+  if (r->state[block] == BLOCK_OK) /* it was fetched meanwhile */
+    blocks_doubt(g, block);
   look_at(g, block);
+  blocks_go(g);
+}
+
+void blocks_doubt(struct group *g, uint32_t block)
+{
+  struct receiver *r = g->receiver;
+  r->doubted[block] = 1;
+  r->hashed[block] = 0;
+  if (g->state != GROUP_RUNNING || r->state[block] != BLOCK_OK)
+    return;
+  r->state[block] = BLOCK_WHOLE;
+  r->ok--;
+  if (r->waiting++ == 0)
+    r->cursor = block;
 }
 
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)

@@ -177,10 +177,17 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
   return a->write_error == 0 ? n : 0;
 }
 
+/* The agent stops, or nobody needs what is fetched any more. */
+static bool stops(const int *stopping, const struct fetch *f)
+{
+  return __atomic_load_n(stopping, __ATOMIC_RELAXED) != 0 || (f->objects != NULL && objects_ended(f->objects));
+}
+
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
 {
+  const struct answer *a = arg;
   (void)total, (void)now, (void)up_total, (void)up;
-  return __atomic_load_n(((struct answer *)arg)->stopping, __ATOMIC_RELAXED);
+  return stops(a->stopping, a->job->fetch);
 }
 
 /* ---- one try ---- */
@@ -400,11 +407,11 @@ static enum verdict attempt(CURL *c, struct answer *a)
   return v;
 }
 
-/* False when the agent stops meanwhile. */
-static bool rest(const int *stopping, long ms)
+/* False when it stops meanwhile. */
+static bool rest(const int *stopping, const struct fetch *f, long ms)
 {
   for (; ms > 0; ms -= 20) {
-    if (__atomic_load_n(stopping, __ATOMIC_RELAXED))
+    if (stops(stopping, f))
       return false;
     struct timespec t = {0, 20 * 1000 * 1000};
     (void)nanosleep(&t, NULL);
@@ -460,7 +467,7 @@ static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t of
     long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
     if (a.head.retry_after_s > 0)
       ms = asked < RETRY_AFTER_MAX_MS ? asked : RETRY_AFTER_MAX_MS;
-    if (!rest(stopping, ms))
+    if (!rest(stopping, f, ms))
       return EINTR;
   }
 }

@@ -54,7 +54,7 @@ static void fetched(struct job *j)
   uint64_t with = f->under_way--; /* all had a part of the line */
   for (uint32_t b = first; b < first + n; b++)
     f->state[b] = IDLE;
-  if (g->state != GROUP_RUNNING || j->error == EINTR)
+  if (g->state != GROUP_RUNNING)
     return;
   if (j->error == 0 && j->fetch->wait_ns > 0)
     f->wait = f->wait == 0 || j->fetch->wait_ns < f->wait ? j->fetch->wait_ns : f->wait;
@@ -72,12 +72,24 @@ static void fetched(struct job *j)
     group_fail(g, &why);
     return;
   }
-  if (j->error != 0) {
+  if (j->error != 0 && j->error != EINTR) {
     log_warn("group %s: blocks %u to %u: %s", g->id, first, first + n - 1, why.text);
     group_event(g, "not_fetched",
                 json_pack("{s:I,s:s,s:s}", "block", (json_int_t)first, "code", why.code, "error", why.text));
   }
+  for (uint32_t b = first; j->error != 0 && b < first + n; b++)
+    blocks_doubt(g, b);
   pump(g);
+  blocks_go(g);
+}
+
+bool fetching_over(struct group *g)
+{
+  struct fetching *f = g->fetching;
+  if (f == NULL || f->under_way == 0)
+    return true;
+  objects_end(f->objects);
+  return false;
 }
 
 /* What is under way is nobody else's any more, and lost where this host dies: it should take about a quarter of a second. Of an

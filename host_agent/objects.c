@@ -14,7 +14,7 @@ struct object {
 };
 
 struct objects {
-  int refs; /* atomic */
+  int refs, ended; /* atomic */
   uint32_t n;
   struct object *object; /* of each entry of the bundle; without a manifest the one */
   uint8_t *manifest;     /* NULL: none */
@@ -40,6 +40,9 @@ void objects_unref(struct objects *o)
   bundle_free(&o->bundle);
   free(o);
 }
+
+void objects_end(struct objects *o) { __atomic_store_n(&o->ended, 1, __ATOMIC_RELAXED); }
+bool objects_ended(const struct objects *o) { return __atomic_load_n(&o->ended, __ATOMIC_RELAXED) != 0; }
 
 /* Bytes of a text in base64, whose number is *n; NULL with *why. */
 static uint8_t *unbase64(const char *text, size_t *n, struct fault *why)

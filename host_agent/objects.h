@@ -1,5 +1,5 @@
 /* What a group fetches: one object, or several as the stream of a directory (bundle.h), whose manifest the master tells.
- * Shared by the loop and the threads that fetch; nothing in it changes, but the origins' tokens. */
+ * Shared by the loop and the threads that fetch; nothing in it changes, but the origins' tokens and that it has ended. */
 #ifndef AGENT_OBJECTS_H
 #define AGENT_OBJECTS_H
 
@@ -18,6 +18,10 @@ struct objects *objects_open(const json_t *origin, uint64_t size, const char *al
                              struct fault *why) __attribute__((nonnull(1, 4)));
 struct objects *objects_ref(struct objects *o) __attribute__((nonnull));
 void objects_unref(struct objects *o);
+
+/* Nothing of them is to be had any more: requests under way break off. */
+void objects_end(struct objects *o) __attribute__((nonnull));
+bool objects_ended(const struct objects *o) __attribute__((nonnull));
 
 /* Bytes of the stream that lie side by side: [off, off + len) of `origin`; or `bytes`; or (neither) zeros. */
 struct object_run {

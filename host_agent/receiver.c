@@ -396,6 +396,7 @@ static void free_all(struct receiver *r)
   free(r->claimed);
   free(r->there);
   free(r->hashed);
+  free(r->doubted);
   free(r->digest);
   free(r->found);
   free(r->skip);
@@ -415,10 +416,11 @@ bool receiver_open(struct group *g, const char *dest, const json_t *wants, struc
   r->claimed = calloc(n, 1);
   r->there = calloc(n, sizeof *r->there); /* touched as blocks come */
   r->hashed = calloc(n, 1);
+  r->doubted = calloc(n, 1);
   r->digest = calloc(n, DIGEST_LEN);
   r->found = calloc(n, DIGEST_LEN); /* touched as blocks come */
   if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL ||
-      r->there == NULL || r->hashed == NULL || r->digest == NULL || r->found == NULL) {
+      r->there == NULL || r->hashed == NULL || r->doubted == NULL || r->digest == NULL || r->found == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);

@@ -32,6 +32,7 @@ struct receiver {
   uint8_t *claimed;               /* per block: held from before, not hashed again yet */
   uint64_t *there;                /* per block: bytes of it that are in the file */
   uint8_t *hashed;                /* per block: `found` is its digest, taken while it was written */
+  uint8_t *doubted;               /* per block: that is not to be believed */
   uint8_t (*digest)[DIGEST_LEN], (*found)[DIGEST_LEN];
   bool allocating, finishing;
 };
@@ -61,6 +62,8 @@ void blocks_skip(struct group *g) __attribute__((nonnull));
 /* The whole block was written by who fetched it; this is its digest. False with *why when another one is known. */
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
     __attribute__((nonnull));
+/* Something else may have been written into the block: what is in the file is what counts, also where it was verified. */
+void blocks_doubt(struct group *g, uint32_t block) __attribute__((nonnull));
 /* The job that wrote a run is over. */
 void blocks_wrote(struct group *g, const struct job *j) __attribute__((nonnull));
 /* Go on with what waits: verify, finish. */

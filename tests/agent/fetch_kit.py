@@ -56,6 +56,25 @@ class Fetcher:
         members = self.net.member("b", fetcher, [self.net.member("a", receiver)])
         return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
 
+    def open_below(self, path: Path, url: str) -> Message:
+        """b fetches, and gets from a, which has the file, what comes over the tree."""
+        tree = {"id": 8, "rate_max_bps": 10**9, "credits": 32}
+        everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "a", "lease_ms": 20_000}
+        everyone |= {"origin": {"objects": [{"url": url}]}, "trees": [tree]}  # type: ignore[dict-item]
+        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "fetches": True}
+        fetcher["routes"] = {"8": path_direct().hex()}
+        source = self.net.member("a", {"role": "source", "path": str(path)})
+        return self.client.request("open", self.net.member("b", fetcher, [source]), everyone, GROUP)["b"]
+
+    def from_above(self, pieces: int) -> None:
+        """So many over the tree from a, with the digests that a tells."""
+        members = self.net.member("b", None, [self.net.member("a")])
+        order = {"n": 1, "extents": [[8, 0, 0, pieces]]}
+        assert all(r["ok"] for r in self.client.request("assign", members, order, GROUP).values())
+        self.client.wait(lambda: len(self.told("a")) == -(-pieces // PER_BLOCK), "the digests")
+        order = {"n": 2, "blocks": [[block, value] for block, value in self.told("a").items()]}
+        assert all(r["ok"] for r in self.client.request("digest", members, order, GROUP).values())
+
     def again(self) -> None:
         """Host b's agent is started again, another master speaks with it."""
         self.net.start("b", *self.options)
@@ -77,8 +96,8 @@ class Fetcher:
         for name in "ab":
             self.client.wait(lambda name=name: self.client.event("done", name), f"{name} is done")
 
-    def told(self) -> dict[int, str]:
-        rows = [e["blocks"] for e in self.client.events if e["event"] == "digests" and e["n"] == "b"]
+    def told(self, by: str = "b") -> dict[int, str]:
+        rows = [e["blocks"] for e in self.client.events if e["event"] == "digests" and e["n"] == by]
         return {block: digest for blocks in rows for block, digest in blocks}
 
     def failure(self) -> Message:

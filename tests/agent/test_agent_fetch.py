@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, digest, inside, random_file, read, until
+from agent_harness import ASAN, Message, Net, digest, inside, random_file, read, run, until
 from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
 from liar import Liar
 from paced import Paced
@@ -187,6 +187,37 @@ def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, h
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
     assert liar.asked["x"] == 2
+
+
+@pytest.fixture
+def below(fetcher: Fetcher, liar: Liar, tmp_path: Path) -> Fetcher:
+    """One that fetches a block from an origin which stands still, beside a host that has the file."""
+    (tmp_path / "source").write_bytes(DATA[:SIZE])
+    assert fetcher.open_below(tmp_path / "source", liar.url())["ok"]
+    liar.how = "stands still"
+    assert fetcher.ask("fetch", {"blocks": [[2, 1]]})["ok"]
+    until(lambda: liar.asked["x"], "the origin is asked")
+    return fetcher
+
+
+def test_a_file_has_its_name_when_nothing_is_fetched_into_it_any_more(below: Fetcher) -> None:
+    """All has come over a tree meanwhile: what an origin sends later would go over what is the user's already."""
+    below.from_above(-(-SIZE // PIECE))
+    below.client.wait(lambda: below.client.event("done", "b"), "it is done")
+    to_origin = ("ss", "-tnH", "state", "established", "dport", "=", ":8089")
+    assert run("ip", "netns", "exec", below.net.namespace("b"), *to_origin) == ""
+    assert (below.net.agents["b"].folder / "got").read_bytes() == DATA[:SIZE]
+
+
+def test_what_an_origin_puts_over_a_verified_block_is_found(below: Fetcher, liar: Liar) -> None:
+    below.from_above(40 * PER_BLOCK)
+    until(lambda: below.ask("status")["blocks_ok"] == 40, "all but the last block has come over the tree")
+    liar.how = "wrong content"
+    liar.released.set()
+    below.client.wait(lambda: below.client.event("failed", "b"), "the group ends")
+    failed = below.client.event("failed", "b")
+    assert failed and failed["code"] == "changed", failed
+    assert not below.net.agents["b"].leftovers()
 
 
 def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:
