@@ -21,7 +21,7 @@ Transport (paper, section 5.2 and 5.4; everything can be given in the group's op
   queue of Q packets therefore holds two times w, divided by the trees of other groups on the link: w is at most
   (Q - 4) / 2 / (1 + others), 48 for Q = 100.
 - C: a content store holds what CACHE_MS bring at the tree's rate, so that a host which has no processor for some
-  milliseconds finds what passed meanwhile: from 128 KB, the paper's, which is that at 100 Mbit/s, to 4 MB, a node's
+  milliseconds finds what passed meanwhile: from 128 KB, the paper's, which is that at 100 Mbit/s, to 16 MB, a node's
   most; divided by the trees of other groups as w is.
 - Batch: a receiver asks for so many numbers at once, while packets come without a gap or a pause. An interest
   goes along with each data packet of a tree that uses the cable the other way, and takes up to 7 % of it with 1,500
@@ -64,7 +64,7 @@ log = logging.getLogger("datacast.master")
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_MAX = 8192
-CACHE_BYTES, CACHE_MOST, CACHE_MS = 128 << 10, 4 << 20, 10
+CACHE_BYTES, CACHE_MOST, CACHE_MS = 128 << 10, 16 << 20, 10
 RATE_MIN = 1000
 """Agents take none that is lower."""
 RATE_UNKNOWN = 10**9

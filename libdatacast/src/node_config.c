@@ -10,10 +10,10 @@ void dc_node_cfg_default(struct dc_node_cfg *cfg)
   *cfg = (struct dc_node_cfg){
       .ports = 1,
       .cache_bytes = 128 * 1024,
-      .cache_bytes_max = 4 * 1024 * 1024,
+      .cache_bytes_max = 16 * 1024 * 1024,
       .memory_bytes = 256 * 1024 * 1024,
       .trees = 256,
-      .store_slots = 2048,
+      .store_slots = 8192,
       .waiting_slots = 32768,
       .retx_min = 1 * DC_MS,
       .idle = 10 * DC_SEC,
