@@ -355,6 +355,7 @@ void forward_replace(struct forward *f, uint16_t port, struct netif *nif)
   struct netport *p = f->port[port];
   if (!netport_replace(p, nif))
     log_error("port %u: epoll: it is looked at only when others wake this process", port);
+  linkstate_anew(&p->base.link, f->loop->now);
   engine_set_carrier(&f->engine, &p->base, nif->up);
 }
 

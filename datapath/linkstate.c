@@ -22,6 +22,14 @@ void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool wa
   l->carrier = l->up = carrier;
 }
 
+void linkstate_anew(struct linkstate *l, dc_time now)
+{
+  const struct dc_hello before = l->hello;
+  dc_hello_init(&l->hello, now, &before.cfg, before.instance);
+  l->hello.seq = before.seq; /* the neighbour may be the same */
+  l->hello.failures = before.failures;
+}
+
 bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len)
 {
   if (!l->watched)

@@ -22,6 +22,9 @@ struct linkstate {
 void linkstate_init(struct linkstate *l, dc_time now, uint32_t instance, bool watched, bool carrier, unsigned mtu)
     __attribute__((nonnull));
 
+/* It leads elsewhere from now on: what was heard before proves nothing. */
+void linkstate_anew(struct linkstate *l, dc_time now) __attribute__((nonnull));
+
 /* A frame arrived under DC_ETHERTYPE_HELLO: what follows its Ethernet header. False: hellos are not looked at here. */
 bool linkstate_hello(struct linkstate *l, dc_time now, const uint8_t *p, size_t len) __attribute__((nonnull));
 /* Frames that are none arrived. */

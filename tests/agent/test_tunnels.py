@@ -218,3 +218,19 @@ def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(
         transfer = Transfer(net, "a", source, {"b": path_direct()}, piece=piece(at is V6), tree=tree_of(worker))
         transfer.deliver()
         transfer.close()
+
+
+def test_a_tunnel_that_leads_elsewhere_is_not_up_for_what_was_there_before(make_net: Callable[[Path], Net]) -> None:
+    net = routed(make_net(PLAIN), V4)
+    net.start("b", "--tunnel", f"0={V4['b']},{V4['a']}")
+    manager = Manager(net)
+    net.start("a", "--tunnel-slots", "1", "--fabric-manager", "198.18.0.1:7500")
+    manager.accept()
+    given = {"port": 0, "local": V4["a"], "remote": V4["b"], "mtu": PATH_MTU}
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given]})
+    assert manager.next_of("link")["up"]
+    nobody = V4["b"] + "9"
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given | {"remote": nobody}]})
+    assert not manager.next_of("link")["up"]
+    told = [manager.next() for _ in range(6)]
+    assert {message["type"] for message in told} == {"heartbeat"}, told
