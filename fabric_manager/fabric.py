@@ -246,12 +246,13 @@ class Fabric:
 
     def remove(self, name: str, now_ns: int | None) -> list[Change]:
         node = self.nodes[name]
-        node.removed, node.registered, node.session = True, False, None
+        node.removed, node.registered = True, False  # its process keeps its connection, and may be wanted again
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
     def restore(self, name: str, now_ns: int) -> list[Change]:
         node = self.nodes[name]
-        node.removed = node.seen = False
+        node.removed, node.registered = False, node.session is not None
+        node.seen = node.registered
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
     def drain(self, name: str, reason: str | None, now_ns: int | None = None) -> list[Change]:
@@ -333,8 +334,11 @@ class Fabric:
         them say hello."""
         changes: list[Change] = []
         for node in self.nodes.values():
-            if node.registered and node.session == session:
-                node.registered, node.session, node.expected = False, None, now_ns < node.away_until_ns
+            if node.session != session:
+                continue
+            node.session = None
+            if node.registered:
+                node.registered, node.expected = False, now_ns < node.away_until_ns
                 node.silent = silent and not node.proxy and self._watched(node)
                 changes.append(self._node_change(node))
                 changes += self._refresh(list(self.graph.edges(node.name)), now_ns)

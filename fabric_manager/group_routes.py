@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated
 
@@ -15,7 +14,6 @@ from datacast.services.service import answer
 from .api import GroupSpec, Name, orders
 from .api import Path as FilePath
 from .api.records import Cordon, Disk, Fetched, GroupSummary, Host, MasterOf
-from .dry_run import DryRun
 from .fabric import Fabric
 from .groups import Groups
 from .record import Record, summary, told
@@ -35,9 +33,6 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
     def record_of(record: Record, status: int = 200) -> Response:
         return answer(told(record, groups.divider.share_of(record.id)), status)
 
-    def dry_run(spec: GroupSpec) -> DryRun:
-        return DryRun(fabric, groups.sets.all(), groups.divider, spec)
-
     @app.post("/groups", status_code=201, dependencies=controller)
     async def create(
         spec: GroupSpec,
@@ -45,14 +40,12 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         idempotency_key: Key = None,
         x_datacast_by: By = "",
     ) -> Response:
-        if spec.deadline_s is not None and spec.size is not None:
-            await asyncio.to_thread(dry_run(spec).check_deadline)
         record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
         return record_of(record, 201)
 
     @app.post("/plan", dependencies=controller)
     async def plan(spec: GroupSpec, size: Annotated[int | None, Query(ge=0)] = None) -> Response:
-        return answer(await asyncio.to_thread(dry_run(spec).plan, size))
+        return answer(await groups.plan(spec, size))
 
     @app.get("/groups", dependencies=controller)
     async def listing(
@@ -63,7 +56,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         after: str | None = None,
         limit: Annotated[int, Ge(1), Le(PAGE_MAX)] = PAGE_MAX,
     ) -> Response:
-        wanted = dict(text.partition("=")[::2] for text in label)
+        wanted = [text.partition("=")[::2] for text in label]
         start = groups.get(after) if after else None
         rows: list[GroupSummary] = []
         for record in groups.all(state):
@@ -71,7 +64,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                 continue
             if source not in (None, record.spec.source) or requested_by not in (None, record.requested_by):
                 continue
-            if any(record.spec.labels.get(name) != value for name, value in wanted.items()):
+            if any(record.spec.labels.get(name) != value for name, value in wanted):
                 continue
             rows.append(summary(record, GroupSummary))
             if len(rows) == limit:

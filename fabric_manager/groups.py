@@ -24,11 +24,13 @@ from datacast.services.store import Conflict, Lost, StoreError
 from . import hub, machine, requests
 from .admission import Admission, Caps
 from .api import GroupSpec, orders, reports
+from .api.records import Plan
 from .api.reports import ReportAnswer
 from .api.topology import Change, Topology
 from .carried import Carried
 from .cordons import Cordons
 from .divider import Divider
+from .dry_run import DryRun
 from .fabric import Fabric
 from .held import Held
 from .keys import GROUPS, TREE_IDS, Kept, under, unwritten
@@ -112,7 +114,7 @@ class Groups:
     def all(self, state: str | None = None) -> list[Record]:
         """Oldest first."""
         records = [held.record for held in self._groups.values() if state is None or held.record.state == state]
-        return sorted(records, key=lambda record: record.created_ns)
+        return sorted(records, key=lambda record: (record.created_ns, record.id))
 
     def unfinished(self) -> list[Record]:
         """Groups that have not ended, as far as is known."""
@@ -164,6 +166,8 @@ class Groups:
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
         self._room()
         await self._agents_return(spec)
+        if spec.deadline_s is not None and spec.size is not None:
+            await asyncio.to_thread(self._dry_run(spec).check_deadline)
         receivers = requests.receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
             receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
@@ -174,7 +178,7 @@ class Groups:
         requests.check_rule(spec.options)
         spec = requests.with_shards(spec, receivers)
         spec = requests.with_left(spec, lambda name: held.record if (held := self._groups.get(name)) else None)
-        dest = requests.check_dest_path(spec.dest_path or posixpath.basename(spec.source_path.partition("?")[0]))
+        dest = requests.check_dest_path(spec.dest_path or posixpath.basename(_named(spec)))
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
         self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))
@@ -205,6 +209,14 @@ class Groups:
             await self._carry_out(held, effects)
         log.info("group %s: %s:%s to %d receivers", record.id, spec.source, spec.source_path, len(receivers))
         return held.record  # one that does not begin at once is looked at with the next sweep
+
+    async def plan(self, spec: GroupSpec, size: int | None) -> Plan:
+        """What it would get now. Raises Problem."""
+        await self._agents_return(spec)
+        return await asyncio.to_thread(self._dry_run(spec).plan, size)
+
+    def _dry_run(self, spec: GroupSpec) -> DryRun:
+        return DryRun(self.fabric, self.sets.all(), self.divider, spec)
 
     async def _agents_return(self, spec: GroupSpec) -> None:
         """Those of the fabric manager before come within a moment: nobody is told meanwhile that a host has none."""
@@ -248,6 +260,7 @@ class Groups:
         """One that has ended; returns what it was. Raises Problem."""
         held = self._held(group)
         async with held.lock:
+            self._held(group)
             if held.unsure:
                 await self._look_up(held)
             if not machine.final(held.record):
@@ -268,9 +281,10 @@ class Groups:
         if record.state in ("failed", "partial"):
             self._room()
             missing = [name for name in record.receivers if name not in record.done]
-            if not any(self.fabric.nodes[name].registered for name in record.spec.roots):
+            there = {name for name, node in self.fabric.nodes.items() if node.registered}
+            if there.isdisjoint(record.spec.roots):
                 raise requests.no_agent(record.spec.source)
-            if not any(self.fabric.nodes[name].registered for name in missing):
+            if there.isdisjoint(missing):
                 raise requests.no_agent(missing[0] if missing else record.spec.source)
         return await self._do(group, Resume())
 
@@ -319,6 +333,7 @@ class Groups:
         """Raises Problem: it does not fit, or could not be written. Then nothing has changed."""
         held = self._held(group)
         async with held.lock:
+            self._held(group)  # it may have been forgotten meanwhile
             if held.unsure:
                 await self._look_up(held)
             outcome = machine.apply(held.record, event, time.time_ns())
@@ -389,7 +404,7 @@ class Groups:
 
     def _groups_of(self, host: str) -> list[str]:
         """Those that have not ended and that it is a member of."""
-        return [r.id for r in self.unfinished() if host == r.spec.source or host in r.receivers]
+        return [r.id for r in self.unfinished() if host in r.spec.roots or host in r.receivers]
 
     def _ended(self, held: Held) -> None:
         group = held.record.id
@@ -403,11 +418,14 @@ class Groups:
         ended = [held for held in self._groups.values() if machine.final(held.record)]
         ended.sort(key=lambda held: held.record.created_ns)
         for held in ended[: max(0, len(ended) - KEEP_GROUPS)]:
-            self._groups.pop(held.record.id, None)
-            try:
-                await self.kept.remove(GROUPS + held.record.id, held.revision)
-            except StoreError as error:
-                log.warning("group %s cannot be forgotten: %s", held.record.id, error)
+            async with held.lock:  # it may just be resumed
+                if not machine.final(held.record) or self._groups.get(held.record.id) is not held:
+                    continue
+                del self._groups[held.record.id]
+                try:
+                    await self.kept.remove(GROUPS + held.record.id, held.revision)
+                except StoreError as error:
+                    log.warning("group %s cannot be forgotten: %s", held.record.id, error)
 
     def _refuse(self, group: str, message: str) -> None:
         """Its deadline cannot be met."""
@@ -417,3 +435,8 @@ class Groups:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _named(spec: GroupSpec) -> str:
+    """What a request says where the file is, without a URL's query."""
+    return spec.source_path if spec.url is None else spec.source_path.partition("?")[0]

@@ -52,7 +52,7 @@ def test_a_group_is_planned_at_once_only_where_a_deadline_and_a_size_are_given(m
         def check_deadline(self) -> None:
             asked.append((self.spec.deadline_s, self.spec.size))
 
-    monkeypatch.setattr("datacast.fabric_manager.group_routes.DryRun", Noted)
+    monkeypatch.setattr("datacast.fabric_manager.groups.DryRun", Noted)
 
     async def scenario():
         async with lab(star(3), rates=[20_000.0]) as it:

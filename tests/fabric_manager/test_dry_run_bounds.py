@@ -68,7 +68,6 @@ def test_a_plan_is_of_the_moment_it_was_asked_for_in() -> None:
     it.remove("h1", None)
     assert asked.plan(10**6).rate_bps == 100 * MBIT
     it.restore("h1", 2)
-    it.register(Registration.read({"node": "h1", "kind": "host", "addr": "10.0.0.1:7600"}), 7, 3)
     assert DryRun(it, {}, divider, spec).plan(10**6).rate_bps == 50 * MBIT
 
 

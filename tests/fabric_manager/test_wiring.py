@@ -61,6 +61,7 @@ def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
     assert [c.up for c in fabric.remove("h1", 2) if isinstance(c, LinkChange)] == [False]
     with pytest.raises(FabricError, match="has no node 'h1'"):
         fabric.register(Registration.read(message), 8, 3)
+    assert fabric.disconnect(7, 3) == []
     fabric.restore("h1", 4)
     assert [c.up for c in fabric.register(Registration.read(message), 9, 5) if isinstance(c, LinkChange)] == [True]
 
