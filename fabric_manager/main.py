@@ -31,7 +31,6 @@ from .leadership import Front, Leadership
 from .pool import Pool, make_nursery
 from .registry import Registry
 from .replica import Replica
-from .workers import RETURN_S
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -135,13 +134,13 @@ class FabricManager:
                 self.groups.placing.workers.died,
             )
             self.groups.placing.workers.watch = self.pool.watch
-            # Workers that an earlier fabric manager has left come back first.
-            self.pool.start(RETURN_S if self.groups.unfinished() else 0.0)
+            self.pool.start()
 
     def _left_here(self) -> int:
-        """Workers on this machine that another fabric manager has started."""
-        own = self.pool.pids if self.pool else []
-        return sum(w.pid not in own and w.name.startswith(child_name()) for w in self.groups.placing.workers.all())
+        """Workers on this machine that another fabric manager has started, and that are here or come yet."""
+        own, placing = self.pool.pids if self.pool else [], self.groups.placing
+        there = {worker.name for worker in placing.workers.all() if worker.pid not in own}
+        return sum(name.startswith(child_name()) for name in there | placing.coming())
 
     async def _end_of_patience(self) -> None:
         await asyncio.sleep(EXPECT_S)

@@ -211,7 +211,7 @@ class Placing:
                     await self._do(record.id, OwnerLost(record.epoch, how, planned))
                     return
                 except Problem as problem:
-                    if problem.code == NO_LEADER:
+                    if problem.code == NO_LEADER or problem.status == 404:
                         return
                     log.error("group %s: %s", record.id, problem)
                 await asyncio.sleep(1.0)
@@ -229,16 +229,26 @@ class Placing:
         if begins:
             self._spawn(self._place_waiting())
 
+    def _unattended(self) -> list[Record]:
+        """Those whose worker is not here."""
+        leases = {worker.lease for worker in self.workers.all()}
+        records = (held.record for held in self._live.values())
+        return [record for record in records if record.owner is not None and record.lease not in leases]
+
+    def coming(self) -> set[str]:
+        """Workers of a fabric manager before that are not here yet."""
+        owners = {record.owner for record in self._unattended() if record.owner}
+        return {name for name in owners if self.workers.may_return(name)}
+
     def sweep(self) -> None:
         """Call ten times a second."""
         if self.kept.deposed:
             return
         self.workers.sweep()
-        if not self.workers.returning():
-            leases = {worker.lease for worker in self.workers.all()}
-            for held in self._live.values():
-                if held.record.owner is not None and held.record.lease not in leases:
-                    self._lose(held.record, "its worker did not come back")
+        coming = self.coming()
+        for record in self._unattended():
+            if record.owner not in coming:
+                self._lose(record, "its worker did not come back")
         self.admit()
         self.balance.look(time.monotonic(), bool(self._waiting or self._losing))
         if self._waiting:

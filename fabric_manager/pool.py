@@ -70,11 +70,10 @@ class Pool:
     def pids(self) -> list[int]:
         return [process.pid for process in self._processes.values()]
 
-    def start(self, delay: float = 0.0) -> None:
-        self._task = asyncio.create_task(self._keep(delay))
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep())
 
-    async def _keep(self, delay: float) -> None:
-        await asyncio.sleep(delay)
+    async def _keep(self) -> None:
         while True:
             try:
                 while len(self._processes) + self._back() < self._count:

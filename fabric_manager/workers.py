@@ -9,10 +9,13 @@ others. A worker that comes back after that finds its groups gone.
 from __future__ import annotations
 
 import logging
+import os
+import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .api import child_name
 from .api.orders import ToWorker
 from .hub import Subscription
 
@@ -24,8 +27,8 @@ STOOD_STILL_S = 0.4
 BACK_S = 0.5
 """One whose stream has ended comes back within so long, or was killed."""
 RETURN_S = 2.0
-"""How long a fabric manager that has just begun to lead waits for the workers of the one before: with a second, three
-of 21 planned restarts moved groups on a machine that was full."""
+"""How long a fabric manager that has just begun to lead waits for the workers of the one before, of other machines. On
+this one the process tells: it is gone, or comes, however little of a processor it has."""
 WORKERS_MAX = 1024
 
 
@@ -69,9 +72,12 @@ class Workers:
     def find(self, lease: str | None) -> Worker | None:
         return self._workers.get(lease) if lease else None
 
-    def returning(self) -> bool:
-        """Workers of the fabric manager before may still come."""
-        return time.monotonic() - self._began < RETURN_S
+    def may_return(self, name: str) -> bool:
+        """A worker of the fabric manager before, which is not here, may still come."""
+        here = name.startswith(child_name())
+        if here and not _lives(name.removeprefix(child_name())):
+            return False
+        return time.monotonic() - self._began < (SILENCE_S if here else RETURN_S)
 
     def connect(self, name: str, lease: str, pid: int | None) -> Worker | None:
         """A stream of orders begins. None: there are too many workers, or this fabric manager ends."""
@@ -148,3 +154,17 @@ class Workers:
         for worker in self.all():
             if worker.orders:
                 worker.orders.close()
+
+
+def _lives(pid: str) -> bool:
+    """A process of this machine, and has not ended."""
+    try:
+        process = os.pidfd_open(int(pid))
+    except (OSError, ValueError, OverflowError):
+        return False
+    try:
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
+        return not ended.poll(0)
+    finally:
+        os.close(process)

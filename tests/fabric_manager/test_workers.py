@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ from simulated import run as simulated
 from small import run, star
 
 from datacast.fabric_manager import groups, replica, workers
-from datacast.fabric_manager.api import GroupSpec, orders
+from datacast.fabric_manager.api import GroupSpec, child_name, orders
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import GROUPS, Kept
 from datacast.fabric_manager.placing import Placing
@@ -90,12 +92,43 @@ def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answere
         some = groups.Groups(Fabric(star(2)), Kept(Store()), lambda event: None)  # type: ignore[arg-type]
         await some.begin(replica.Replica(some.kept.store))
         clock.now += workers.RETURN_S - 0.1
-        assert some.placing.workers.returning()
+        assert some.placing.workers.may_return("elsewhere-1")
         clock.now += 0.2
-        assert not some.placing.workers.returning()
+        assert not some.placing.workers.may_return("elsewhere-1")
         await some.stop()
 
     run(scenario())
+
+
+def test_workers_of_this_machine_are_waited_for_while_their_process_lives(clock: Clock) -> None:
+    """On a machine that is full one takes longer than those of others have, and one that has ended never comes."""
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    some = Workers(lambda worker, how, planned: None, lambda worker: None)
+    some.begin()
+    lives, gone, zombie = [f"{child_name()}{pid}" for pid in (os.getpid(), 1 << 22, ended.pid)]
+    assert some.may_return(lives) and not some.may_return(gone) and not some.may_return(zombie)
+    assert not some.may_return(child_name()) and not some.may_return(f"{child_name()}9{'9' * 30}")
+    clock.now += 2 * workers.RETURN_S
+    assert some.may_return(lives)
+    clock.now += SILENCE_S
+    assert not some.may_return(lives), "it hangs"
+    ended.wait()
+
+
+def test_nobody_starts_workers_in_place_of_those_that_come_yet() -> None:
+    async def scenario() -> list[int]:
+        async with lab(star(2), workers=0) as it:
+            placing, found = it.manager.groups.placing, []
+            for pid in (os.getpid(), 1 << 22):
+                spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+                record = Record(id="g-1", spec=spec, state="running", owner=f"{child_name()}{pid}", lease="b" * 32)
+                placing._live["g-1"] = groups.Held(record, 1)
+                found.append(it.manager._left_here())
+                del placing._live["g-1"]
+            return found
+
+    assert run(scenario()) == [1, 0]
 
 
 @pytest.mark.parametrize(

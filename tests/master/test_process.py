@@ -64,7 +64,7 @@ def test_groups_are_spread_over_the_workers() -> None:
 
 def test_a_group_right_after_the_start_waits_for_a_worker(monkeypatch) -> None:
     start, held = Pool.start, []
-    monkeypatch.setattr(Pool, "start", lambda pool, delay: held.append(pool))
+    monkeypatch.setattr(Pool, "start", lambda pool: held.append(pool))
 
     async def scenario():
         async with lab(star(3), rates=[20_000.0], processes=True) as it:
