@@ -254,6 +254,7 @@ class Front:
         if leader is None:
             text = "no fabric manager leads now"
             return problem_response(Problem(503, NO_LEADER, text, remedy="ask again in a moment"))
-        query = scope["query_string"].decode()
-        where = f"{leader}{scope['path']}{'?' + query if query else ''}"
+        query = scope["query_string"].decode("latin-1")
+        # As it came: a header takes no other names than those of its own, nor ends of lines.
+        where = f"{leader}{scope['raw_path'].decode('latin-1')}{'?' + query if query else ''}"
         return JSONResponse({"leader": leader}, status_code=307, headers={"location": where})

@@ -428,3 +428,21 @@ def test_a_leader_to_whom_the_store_says_nothing_leads_no_longer_than_its_lease(
         return took
 
     assert simulated.run(scenario()) <= LEASE_S
+
+
+def test_a_follower_sends_to_the_leader_whatever_stands_in_a_path(tmp_path: Path) -> None:
+    """Names of other letters, and ends of lines, which would be a header of their own."""
+
+    async def scenario():
+        async with two(str(tmp_path / "d")) as (leader, other, _):
+            async with httpx.AsyncClient(timeout=60.0) as http:
+                answer = await http.get(f"{other.url}/sets/a%0d%0aset-cookie:%20x%E4%B8%BB")
+            async with PlainClient(f"{other.url},{leader.url}") as client:
+                with pytest.raises(Problem) as told:
+                    await client.cordon("\u4e3b\u673a", "")
+            return answer, told.value, leader.url
+
+    answer, told, leads = run(scenario())
+    assert answer.status_code == 307 and "set-cookie" not in answer.headers
+    assert answer.headers["location"] == f"{leads}/sets/a%0d%0aset-cookie:%20x%E4%B8%BB"
+    assert (told.status, told.code) == (422, "unknown_host")
