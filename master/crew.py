@@ -93,7 +93,7 @@ class Crew:
         receivers are sources. wait: receivers without an agent are set aside. done: receivers that have the file, and
         since when."""
         for name in dict.fromkeys((*roots, *receivers)):
-            addr = self.view.address(name) if name in self.view.graph else None
+            addr = self.view.address(name)
             member = self.members[name] = Member(name, "receiver" if name in receivers else "source", addr or "")
             member.sends = name in roots
             if name in (done or {}):
@@ -314,16 +314,17 @@ class Crew:
             told = requests.asking(entry, len(self.log))
             # A task: what was put on the log before may have to be written yet, by one that was made before.
             return await asyncio.create_task(self._ask(requests.DIGEST_STATUS, members, told, None, PROMPT_S))
-        except GroupError:
+        except GroupError as error:
             if self._root:
                 await self._root.give_up()
             # Not before: this process may have stood still itself.
-            self._check_patience()
+            self._check_patience(error)
             raise
 
-    def _check_patience(self) -> None:
+    def _check_patience(self, error: GroupError) -> None:
         if time.monotonic() - self.source.heard > self.timeout_s:
-            self.source.fail("unreachable", f"the agent did not answer for {self.timeout_s:g} s")
+            why = getattr(error.__cause__, "message", error.message)
+            self.source.fail("unreachable", f"the agent did not answer for {self.timeout_s:g} s: {why}")
             self.wake()
             self.check_source()
 

@@ -207,16 +207,17 @@ class View:
         end, soon = now + timeout, now + min(REGISTER_S, timeout)
         while (now := time.monotonic()) < end:
             source = any(self.address(name) for name in roots)
-            if source and (now >= soon or all(name in self.graph and self.address(name) for name in receivers)):
+            if source and (now >= soon or all(map(self.address, receivers))):
                 return
             await asyncio.sleep(LOOK_S)
 
     def address(self, host: str) -> str | None:
-        return self.graph.nodes[host].get("addr")
+        """None also where the topology has it no more."""
+        return self.graph.nodes[host].get("addr") if host in self.graph else None
 
     def alive(self, host: str) -> bool:
         """As far as the fabric manager knows: its agent has registered, and is not silent."""
-        return bool(self.graph.nodes[host].get("alive", True))
+        return host in self.graph and bool(self.graph.nodes[host].get("alive", True))
 
     def addresses(self) -> dict[str, str]:
         """Of all agents that are registered: in a large fabric some milliseconds, so they are looked for when a node

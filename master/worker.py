@@ -35,6 +35,8 @@ their turn, each time that so much was spent on it."""
 RENEW_S = 1.0
 """Nothing new for so long, or a report that takes longer, is no reason to lose the lease: an empty report goes."""
 RETRY_S, RETRY_MAX_S = 0.05, 0.4
+LEAVE_S = 5.0
+"""A fabric manager that does not answer for so long sees that this worker is gone."""
 REPORTS_MAX, WEIGHT_MAX = 512, 4096
 """In one request: reports, and what they hold (report.weight), some megabytes. A busy worker waits for each request's
 answer for as long as all its groups take for one turn each: few requests bring all of them."""
@@ -78,26 +80,24 @@ class Worker:
         """The last of these, with their epochs: an order may have been on its way."""
 
     async def run(self, pid: int) -> None:
-        """Follows the orders and tells."""
-        tasks = [asyncio.create_task(self._report_loop()), asyncio.create_task(self._renew())]
-        try:
+        """Follows the orders and tells. Where one of these breaks all end: a worker that renews its lease and tells
+        nothing would keep its groups for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._report_loop())
+            tasks.create_task(self._renew())
             await self.view.at(0)
-            tasks.append(asyncio.create_task(self.agents.keep(self.view.addresses)))
+            tasks.create_task(self.agents.keep(self.view.addresses))
             await self._follow(pid)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self) -> None:
         """The groups go to other workers."""
-        for name in tuple(self.groups):
-            await self.drop(name)
+        await asyncio.gather(*map(self.drop, tuple(self.groups)))
         await asyncio.gather(*self._parting, return_exceptions=True)
         try:
-            await self.client.leave(self.name)
-        except Problem as problem:
-            log.info("%s", problem)
+            async with asyncio.timeout(LEAVE_S):
+                await self.client.leave(self.name)
+        except (Problem, TimeoutError) as error:
+            log.info("nobody was told that this worker leaves: %s", error)
 
     # ---- orders ----
     async def _follow(self, pid: int) -> None:

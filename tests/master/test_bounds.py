@@ -99,7 +99,11 @@ def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sou
         monkeypatch.setattr(pace, "reports_s", lambda groups: 600.0)  # but what others wait for goes at once
         async with lab(star(2), rates=[200.0]) as it:
             names = [(await it.start("h0", ["h1"], 100_000))["id"] for _ in range(2)]
-            await until(lambda: all(it.masters.groups[name]._bounds._rates for name in names), "masters hear of shares")
+
+            def hear() -> bool:  # an order may be on its way yet
+                return all((group := it.masters.groups.get(n)) and group._bounds._rates for n in names)
+
+            await until(hear, "masters hear of shares")
             states = [it.manager.groups.get(name).state for name in names]
             gate.set()
             ends = [(await it.end({"id": name}))["state"] for name in names]

@@ -188,3 +188,51 @@ def test_an_idle_connection_keeps_nothing_of_what_it_has_read() -> None:
         return kept
 
     assert asyncio.run(scenario()) == []
+
+
+def test_a_worker_that_cannot_tell_of_its_groups_any_more_ends() -> None:
+    """It would renew its lease for ever, and nobody hear of its groups."""
+    client = Slow()
+
+    async def broken() -> None:
+        raise KeyError("tree")
+
+    async def main() -> None:
+        view = SimpleNamespace(at=lambda version: asyncio.Event().wait())
+        one = worker.Worker(client, view, "w")  # type: ignore[arg-type]
+        one.report = broken  # type: ignore[method-assign]
+        async with asyncio.timeout(10):
+            await one.run(1)
+
+    with pytest.raises(ExceptionGroup) as told:
+        asyncio.run(main())
+    assert told.group_contains(KeyError, match="tree")
+
+
+def test_a_worker_that_is_told_to_stop_leaves_all_its_groups_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds, of which each takes a moment; nor does it wait long for a fabric manager that stands still."""
+    monkeypatch.setattr(worker, "LEAVE_S", 0.1)
+
+    class Client:
+        security, lease = PLAIN, ""
+
+        async def leave(self, name: str) -> None:
+            await asyncio.sleep(60)
+
+    class Parts:
+        epoch = 1
+
+        async def drop(self) -> None:
+            await asyncio.sleep(0.1)
+
+    async def main() -> float:
+        one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
+        for number in range(200):
+            task = asyncio.create_task(asyncio.sleep(60))
+            one.groups[f"g-{number}"] = worker.Running(Parts(), task)  # type: ignore[arg-type]
+        began = time.monotonic()
+        await one.leave()
+        assert not one.groups
+        return time.monotonic() - began
+
+    assert asyncio.run(main()) < 10

@@ -1,0 +1,66 @@
+"""Certificates that end while a group runs: what stands goes on, and who must connect anew says why that cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from authority import Authority
+from small import run, star
+
+from datacast.services.tls import Identity, Security
+from lab import Lab, lab
+
+LIFE_S = 4.0
+
+
+@asynccontextmanager
+async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[tuple[Lab, dict[str, Any]]]:
+    """A group from h0 to h1 and h2 that runs when the certificate of `name` has ended."""
+    authority = Authority(folder)
+    async with lab(star(3), rates=[400.0], authority=authority, agents=[]) as it:
+        others = it.world.security
+        ends = time.time() + LIFE_S
+        pair = authority.issue(f"agent/{name}", days=(-1, LIFE_S / 86400))  # type: ignore[arg-type]
+        own = Security(Identity(str(authority.ca), *pair, "agent"))
+        it.world.security = lambda identity: own if identity == f"agent/{name}" else others(identity)
+        await it.world.add(["h0", "h1", "h2"], it.manager.signalling_address)
+        for receiver in ("h1", "h2"):  # they go on until then, however fast the rest is
+            it.world.agents[receiver].stall_done = True
+        group = await it.start("h0", ["h1", "h2"], 4_000_000, **options)
+        await it.running(group)
+        await asyncio.sleep(max(0.0, ends + 1.5 - time.time()))
+        yield it, group
+
+
+@pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
+def test_a_group_goes_on_when_a_certificate_of_it_has_ended(tmp_path: Path, name: str) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with short_lived(tmp_path, name) as (it, group):
+            for receiver in ("h1", "h2"):
+                it.world.agents[receiver].stall_done = False
+            return await it.end(group)
+
+    group = run(scenario())
+    assert group["state"] == "done", group["error"]
+
+
+@pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
+def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_path: Path, name: str) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with short_lived(tmp_path, name, member_timeout_ms=1500, aside_ms=0) as (it, group):
+            agent = it.world.agents[name]
+            for writer in tuple(agent._writers):
+                writer.close()
+            it.world.agents["h2"].stall_done = False
+            return await it.end(group)
+
+    group = run(scenario())
+    assert group["state"] == ("failed" if name == "h0" else "partial")
+    error = group["error"] if name == "h0" else group["receivers"]["h1"]["error"]
+    assert error["code"] == "unreachable" and "its certificate has expired" in error["message"], error
