@@ -118,9 +118,15 @@ def router(
         )
         full = len(rows) == limit
         headers = {}
-        if sites is not None and after is None and not (source or label):
-            found = [row(group, sites.name) for group in sites.groups.values()]
-            rows[:0] = [one for one in found if state in (None, one.state) and requested_by in (None, one.requested_by)]
+        if sites is not None and after is None:
+            labels = [text.partition("=")[::2] for text in label]
+            rows[:0] = [
+                one
+                for one in (row(group, sites.name) for group in sites.groups.values())
+                if state in (None, one.state) and source in (None, one.source)
+                and requested_by in (None, one.requested_by)
+                and all(one.labels.get(name) == value for name, value in labels)
+            ]  # fmt: skip
         if full:
             headers["link"] = f'<{request.url.include_query_params(after=rows[-1].id)}>; rel="next"'
         if not fields:

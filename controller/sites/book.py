@@ -47,16 +47,20 @@ class Book:
             self._peers.all[site].wake.set()
 
     def put(self, group: SiteGroup, **changes: Any) -> SiteGroup:
-        """The group as it is known now, with these changes."""
-        group = self.groups.get(group.id, group).model_copy(update=changes)
+        """The group as it is known now, with these changes. One that was forgotten meanwhile stays so."""
+        known = self.groups.get(group.id)
+        group = (known or group).model_copy(update=changes)
         if group.finished_ns is None and group.progress().final:
             group = group.model_copy(update={"finished_ns": time.time_ns()})
-        self.groups[group.id] = group
+        if known is not None:
+            self.groups[group.id] = group
         return group
 
     async def save(self, group: SiteGroup) -> None:
         """When something has changed that must outlast this process: figures need not. Raises Problem."""
-        group = self.groups[group.id]
+        if (known := self.groups.get(group.id)) is None:
+            return  # it was forgotten meanwhile
+        group = known
         states = [group.own.state, *(part.progress.state for part in group.parts.values())]
         mark = f"{states} {group.local} {group.cancelled} {group.told} {group.others}"
         if self._saved.get(group.id) != mark:

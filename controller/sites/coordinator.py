@@ -273,11 +273,13 @@ class Coordinator:
                         await self._look(group)
                     except (Problem, SiteError) as error:
                         log.info("group %s: %s", group.id, error.message)
+                    except Exception:  # of one group: the others go on
+                        log.exception("group %s", group.id)
             await asyncio.sleep(TICK_S)
 
     async def _look(self, group: SiteGroup) -> None:
         await self._parents.look(group)
-        group = self.groups[group.id]
+        group = self.groups.get(group.id, group)
         if group.local and not group.own.final:
             own = await self._of_local(group)
             group = self._book.put(group, own=own)
@@ -285,7 +287,7 @@ class Coordinator:
         if group.id in self.gateway.lost and not group.cancelled:
             await self._look_for_source(group)
         await self._book.save(group)
-        if group.parent is not None:
+        if group.parent is not None and group.id in self.groups:
             await self._parents.report(self.groups[group.id])
 
     def _look_for_takers(self, group: SiteGroup) -> SiteGroup:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from mesh import Site, mesh, play, until
 
+from datacast.controller.app import make_app
+from datacast.controller.sites.records import Progress, SiteGroup
+from datacast.fabric_manager.api import GroupSpec
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(3).bytes((3 << 20) + 5)
@@ -113,3 +119,85 @@ def test_a_request_that_failed_halfway_finds_what_it_has_begun(tmp_path: Path) -
             assert group["state"] == "done" and len(ams.fabric.groups) == 1
 
     play(steps)
+
+
+def site_group(**more: Any) -> SiteGroup:
+    spec = GroupSpec(source="a0", source_path="/srv/f", receivers=[], labels={"job": "nightly"})
+    done = {"sfo": {"receivers": ["s0"], "progress": {"state": "done"}}}
+    return SiteGroup.model_validate({"id": f"s-{1:016x}", "spec": spec, "size": 1, "parts": done, **more})
+
+
+@pytest.mark.parametrize(
+    ("query", "there"),
+    [
+        ("", True), ("label=job=nightly", True), ("label=job=hourly", False), ("source=a0", True), ("source=a1", False),
+        ("label=job=nightly&label=job=hourly", False), ("source=a0&state=done", True), ("state=failed", False),
+    ],
+)  # fmt: skip
+def test_groups_of_several_sites_are_found_as_others_are(query: str, there: bool) -> None:
+    class Client:
+        async def groups(self, *asked: Any, **filters: Any) -> list[Any]:
+            return []
+
+    async def body() -> list[Any]:
+        group = site_group()
+        sites = SimpleNamespace(name="ams", groups={group.id: group})
+        app = make_app(Client(), sites=sites)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return (await http.get(f"/groups?{query}")).json()
+
+    assert len(asyncio.run(body())) == there
+
+
+def test_a_group_that_is_forgotten_while_its_end_is_told_stays_so(tmp_path: Path) -> None:
+    """And nothing else stands still for it."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            tell, goes_on, telling = sfo.coordinator.peers.tell, asyncio.Event(), asyncio.Event()
+
+            async def late(name: str, group: str, progress: Progress) -> Any:
+                told = await tell(name, group, progress)
+                if progress.final:
+                    telling.set()
+                    await goes_on.wait()
+                return told
+
+            sfo.coordinator.peers.tell = late  # type: ignore[method-assign]
+            group = await ams.made(["sfo/s1"])
+            await asyncio.wait_for(telling.wait(), 60)
+            assert (await sfo.http.delete(f"/groups/{group}")).status_code == 200
+            goes_on.set()
+            await ams.end(group)
+            await asyncio.sleep(1.0)
+            assert group not in sfo.coordinator.groups and group not in sfo.fabric.kept
+            assert (await ams.end(await ams.made(["sfo/s0"], dest_path="again")))["state"] == "done"
+
+    play(steps)
+
+
+def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            look, broken = sfo.coordinator._look, set[str]()
+
+            async def looks(group: SiteGroup) -> None:
+                if group.id in broken:
+                    raise KeyError("what nobody has thought of")
+                await look(group)
+
+            sfo.coordinator._look = looks  # type: ignore[method-assign]
+            sfo.fabric.hold.clear()
+            broken.add(await ams.made(["sfo/s1"]))
+            await until(lambda: broken <= sfo.coordinator.groups.keys())
+            await asyncio.sleep(0.6)
+            sfo.fabric.hold.set()
+            assert (await ams.end(await ams.made(["sfo/s0"], dest_path="other")))["state"] == "done"
+
+    play(steps)
+    assert "what nobody has thought of" in caplog.text
