@@ -144,7 +144,7 @@ def report(error: DatacastError) -> int:
 
     remedy, text = getattr(error, "remedy", ""), "\n".join(map(visible, str(error).split("\n")))
     print(f"datacast: {text}{f'; {remedy}' if remedy and remedy not in text else ''}", file=sys.stderr)
-    return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 503: 4}.get(getattr(error, "status", 0), 1)
+    return {404: 3, 409: 2, 422: 2, 400: 2, 401: 2, 403: 2, 413: 2, 429: 2, 503: 4}.get(getattr(error, "status", 0), 1)
 
 
 if __name__ == "__main__":

@@ -91,8 +91,11 @@ class Access:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        if self.audit is not None and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            send = self._audited(self.audit, scope, send)
+        if self.audit is None or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            return await self._answer(scope, receive, send)
+        return await self._audited(self.audit, scope, receive, send)
+
+    async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
         try:
             headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
             who = self._authorize(scope, headers)
@@ -111,17 +114,26 @@ class Access:
             scope = {**scope, "method": "GET"}
         return await self.app(scope, body, send)
 
-    @staticmethod
-    def _audited(audit: Audit, scope: Any, send: Send) -> Send:
-        """Writes the line when the answer begins."""
+    async def _audited(self, audit: Audit, scope: Any, receive: Receive, send: Send) -> None:
+        """Writes the line when the answer begins; or there is none, though what was asked for may be done."""
+        written = False
+
+        def write(status: int) -> None:
+            nonlocal written
+            written = True
+            who, token = scope.get(WHO, ""), scope.get(TOKEN, "")
+            audit.write(who, token, _client(scope), scope["method"], scope["path"], status)
 
         async def told(message: Any) -> None:
             if message["type"] == "http.response.start":
-                who, token = scope.get(WHO, ""), scope.get(TOKEN, "")
-                audit.write(who, token, _client(scope), scope["method"], scope["path"], message["status"])
+                write(message["status"])
             await send(message)
 
-        return told
+        try:
+            await self._answer(scope, receive, told)
+        finally:
+            if not written:
+                write(500)
 
     def _authorize(self, scope: Any, headers: dict[str, str]) -> str:
         """Returns whose request it is. Raises Problem."""

@@ -37,9 +37,10 @@ def problems(*statuses: int) -> Responses:
         415: "The body is not said to be JSON",
         422: "The request is not valid; `fields` names the culprits",
         429: "Too many requests, groups or streams",
+        502: "The fabric manager answers what is not understood",
         503: "The fabric manager does not answer",
     }
-    statuses = (*statuses, 401, 403, 408, 413, 415, 429)
+    statuses = (*statuses, *(502 for status in statuses if status == 503), 401, 403, 408, 413, 415, 429)
     return {
         status: {"description": texts[status], "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
         for status in statuses

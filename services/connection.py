@@ -53,7 +53,10 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._unread += len(data)
+        kept = self.timeout_keep_alive_task
         super().data_received(data)
+        if kept is not None and self.cycle.response_complete:  # a part of a request is none: it keeps nothing
+            self.timeout_keep_alive_task = self.loop.call_at(kept.when(), self.timeout_keep_alive_handler)
         if self._unread > HEAD_MAX and not self.transport.is_closing():
             self.send_400_response(f"more than {HEAD_MAX} bytes of headers")
 

@@ -391,3 +391,30 @@ def test_no_answer_leaves_open_what_it_holds() -> None:
 
     found = [name for title, schema in api["components"]["schemas"].items() for name in bare(schema, f"/{title}")]
     assert set(found) <= open_
+
+
+@pytest.mark.parametrize("ends", ["breaks", "is cut off"])
+def test_a_change_that_gets_no_answer_is_written_down(tmp_path: Path, ends: str) -> None:
+    """It may have been carried out."""
+
+    class Client:
+        async def put_set(self, name: str, hosts: list[str]) -> None:
+            if ends == "breaks":
+                raise RuntimeError("what nobody has thought of")
+            await asyncio.Event().wait()
+
+    async def body() -> None:
+        app = make_app(Client(), audit=Audit(tmp_path / "log"))  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+            asking = asyncio.create_task(http.put("/sets/a", json={"hosts": ["h0"]}))
+            if ends == "breaks":
+                assert (await asking).status_code == 500
+                return
+            await asyncio.sleep(0.5)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    run(body())
+    (line,) = [json.loads(text) for text in (tmp_path / "log").read_text().splitlines()]
+    assert (line["method"], line["path"], line["status"]) == ("PUT", "/sets/a", 500)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
+from datacast.services import service
 from datacast.services.connection import HEAD_MAX, WAITING_MAX
 from datacast.services.eventloop import run
 from datacast.services.service import HttpServer, install_problem_handlers, listen
@@ -124,3 +125,28 @@ def test_many_requests_before_an_answer_end_the_connection() -> None:
     many, few = run(scenario())
     assert many.startswith(b"HTTP/1.1 400 ")
     assert few.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 404 " in few
+
+
+@pytest.mark.parametrize("part", [b"G", b"\r\n", b"GET /x HTTP/1.1\r\na: b"])
+def test_a_part_of_a_further_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch, part: bytes) -> None:
+    """Else some thousand of them would keep everybody else out for as long as they like."""
+    monkeypatch.setattr(service, "KEPT_S", 0.3)
+    one = b"GET /none HTTP/1.1\r\nhost: a\r\n\r\n"
+
+    async def scenario() -> bytes:
+        async with served() as open_:
+            return await answered(open_, one, part)
+
+    assert run(scenario()).count(b"HTTP/1.1 404 ") == 1
+
+
+def test_a_connection_is_kept_between_requests_and_for_as_long_as_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "KEPT_S", 0.4)
+    slow, last = b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n", b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n"
+
+    async def scenario() -> bytes:
+        async with served() as open_:
+            return await answered(open_, slow[:20], slow[20:], b"", slow[:20], slow[20:] + last)
+
+    told = run(scenario())
+    assert told.count(b"HTTP/1.1 200 ") == 2 and told.count(b"HTTP/1.1 404 ") == 1
