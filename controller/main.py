@@ -91,7 +91,7 @@ def sites(args: argparse.Namespace, security: tls.Security) -> tuple[Peers, ssl.
     from datacast.controller.sites.peers import Peers
 
     if security.identity is None:
-        raise tls.TlsError(
+        raise tls.TlsOptionError(
             "--sites needs --tls-ca, --tls-cert and --tls-key: sites know each other by their authorities"
         )
     ca, cert, key = security.identity.files
@@ -117,7 +117,7 @@ def https(args: argparse.Namespace) -> ssl.SSLContext | None:
     if not (args.rest_cert or args.rest_key):
         return None
     if not (args.rest_cert and args.rest_key):
-        raise tls.TlsError("--rest-cert and --rest-key belong together")
+        raise tls.TlsOptionError("--rest-cert and --rest-key belong together")
     return tls.https_context(args.rest_cert, args.rest_key)
 
 
@@ -126,13 +126,13 @@ def check_open(args: argparse.Namespace, tokens: bool, secure: bool) -> None:
     if tls.is_local(args.listen):
         return
     if not tokens:
-        raise tls.TlsError(
+        raise tls.TlsOptionError(
             f"listening on {args.listen} without --tokens is refused: everybody there could order groups "
             "(`datacast token create` makes a file)",
             what=args.listen,
         )
     if not secure and not args.insecure:
-        raise tls.TlsError(
+        raise tls.TlsOptionError(
             f"listening on {args.listen} without https is refused: tokens would travel in clear; give --rest-cert and "
             "--rest-key, or --insecure where everybody on the network is trusted",
             what=args.listen,

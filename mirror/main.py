@@ -11,7 +11,7 @@ from datacast.controller.api import ControllerClient, GroupSpec
 from datacast.services import config_file, daemon, privileges
 from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
-from datacast.services.tls import TlsError, is_local
+from datacast.services.tls import TlsOptionError, is_local
 
 from .app import make_app
 from .ondemand import OnDemand, Wish
@@ -28,7 +28,7 @@ async def run(args: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     privileges.drop(args.user, 0)
     if not is_local(args.listen) and not args.insecure:
-        raise TlsError(
+        raise TlsOptionError(
             f"listening on {args.listen} is refused: everybody there could read the images of this host; "
             "--insecure where that is meant",
             what=args.listen,

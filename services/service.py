@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 from . import framing
 from .acceptor import Acceptor
@@ -40,6 +40,10 @@ class ListenError(DatacastError):
     """An address cannot be listened on."""
 
 
+class AddressError(ListenError, UsageError):
+    """It is none."""
+
+
 def listen(address: str, security: Security | None = None) -> socket.socket:
     """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError, and TlsError where `security` does
     not allow it."""
@@ -48,7 +52,7 @@ def listen(address: str, security: Security | None = None) -> socket.socket:
             return _listen_unix(address[len("unix:") :])
         host, _, port = address.rpartition(":")
         if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-            raise ListenError(f"{address!r} is no address: give host:port or unix:/path", what=address)
+            raise AddressError(f"{address!r} is no address: give host:port or unix:/path", what=address)
         if security is not None:
             security.check(address, "listening on")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

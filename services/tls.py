@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 SCHEME = "datacast://"
 ROLES = ("agent", "switch", "master", "fabric-manager", "controller")
@@ -42,7 +42,11 @@ _EXPIRED, _NOT_YET = 10, 9
 
 
 class TlsError(DatacastError):
-    """Certificates that cannot be used, or plain TCP where it is not allowed."""
+    """Certificates that cannot be used."""
+
+
+class TlsOptionError(TlsError, UsageError):
+    """Options that do not go together, or that would have plain TCP where it is not allowed."""
 
 
 class StrangerError(ssl.SSLError):
@@ -235,7 +239,7 @@ class Security:
     def check(self, address: str, what: str) -> None:
         """Raises TlsError where `what` ("listening on", "connecting to") would be plain TCP beyond loopback."""
         if self.identity is None and not self.insecure and not is_local(address):
-            raise TlsError(
+            raise TlsOptionError(
                 f"{what} {address} without TLS is refused: give --tls-ca, --tls-cert and --tls-key (made by "
                 "`datacast certs`), or --insecure where everybody on the network is trusted",
                 what=address,
@@ -294,7 +298,7 @@ def from_options(args: argparse.Namespace, role: str) -> Security:
     if not any(given):
         return Security(insecure=args.insecure)
     if not all(given):
-        raise TlsError("--tls-ca, --tls-cert and --tls-key belong together")
+        raise TlsOptionError("--tls-ca, --tls-cert and --tls-key belong together")
     if args.insecure:
-        raise TlsError("--insecure and --tls-ca exclude each other")
+        raise TlsOptionError("--insecure and --tls-ca exclude each other")
     return Security(Identity(given[0], given[1], given[2], role))

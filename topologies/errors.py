@@ -1,13 +1,12 @@
 """What can be wrong with a topology. `code` is stable, for machines."""
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import UsageError
 
 
-class TopologyError(DatacastError):
+class TopologyError(UsageError):
     """Root of this package's errors; `what` names the culprit."""
 
     code = "topology"
-    status = 422
 
 
 class SpecError(TopologyError):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from datacast.controller.southbound.errors import SwitchError
+from datacast.controller.southbound.errors import ConfigError, SwitchError
 from datacast.core.constants import LABEL_ADJ, P4_LOOP_OUT, P4_SEGMENT_MAX
 from datacast.services.tls import is_local
 from datacast.services.validation import WORDS, first_error
@@ -212,7 +212,7 @@ def parse(data: Any, where: str = "") -> Southbound:
         return Southbound.model_validate(data)
     except ValidationError as error:
         path, text = first_error(error, words=SAID, form=lambda key: PATTERNS.get(key, ADDRESS))
-        raise SwitchError("bad_config", text, what=path, where=where) from error
+        raise ConfigError(text, what=path, where=where) from error
 
 
 def load(path: str | Path) -> Southbound:
@@ -220,9 +220,9 @@ def load(path: str | Path) -> Southbound:
     try:
         data = yaml.safe_load(Path(path).read_text())
     except OSError as error:
-        raise SwitchError("bad_config", f"cannot read {path}: {error.strerror}", what=str(path)) from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}", what=str(path)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SwitchError("bad_config", f"not YAML: {error}", what=str(path), where=str(path)) from error
+        raise ConfigError(f"not YAML: {error}", what=str(path), where=str(path)) from error
     except RecursionError as error:
-        raise SwitchError("bad_config", "nested too deeply", what=str(path), where=str(path)) from error
+        raise ConfigError("nested too deeply", what=str(path), where=str(path)) from error
     return parse(data, where=str(path))

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 VALUE_MAX = 1 << 20
 """Bytes of one value: what etcd takes in one request (1.5 MiB), with room for the rest of it."""
@@ -24,6 +24,10 @@ WATCH_S = 0.05
 
 class StoreError(DatacastError):
     """The store cannot be opened, read or written."""
+
+
+class WhereError(StoreError, UsageError):
+    """No store can be there."""
 
 
 class Conflict(StoreError):

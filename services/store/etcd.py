@@ -20,7 +20,7 @@ import msgspec
 from datacast.services.asking import FAILED, NOT_CONNECTED, ask, cause_of, lines, patience, session
 from datacast.services.tls import is_local
 
-from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, checked, own
+from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, WhereError, checked, own
 from .etcd_answers import PREFIX, Done, Granted, Range, Refusal, Renewed, Rows, Said, Written, plain, read
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class EtcdStore(Store):
     def __init__(self, members: list[str], security: Security | None = None) -> None:
         self.where = f"etcd://{','.join(members)}"
         if not members or not all(":" in member for member in members):
-            raise StoreError(f"{self.where}: give etcd://host:port, further members behind commas", what=self.where)
+            raise WhereError(f"{self.where}: give etcd://host:port, further members behind commas", what=self.where)
         self._context: ssl.SSLContext | None = None
         scheme = "http"
         if security is not None and security.identity is not None:
@@ -75,7 +75,7 @@ class EtcdStore(Store):
             self._context, scheme = ssl.create_default_context(cafile=ca), "https"  # which looks at the host's name
             self._context.load_cert_chain(cert, key)
         elif not (security and security.insecure) and not all(is_local(member) for member in members):
-            raise StoreError(f"{self.where}: plain HTTP would leave this machine; give certificates", what=self.where)
+            raise WhereError(f"{self.where}: plain HTTP would leave this machine; give certificates", what=self.where)
         self._members = [f"{scheme}://{member}/v3/" for member in members]
         self._session: aiohttp.ClientSession | None = None
 

@@ -96,11 +96,15 @@ def test_an_address_in_use_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--sites", "SITES"], 1, "--sites needs --tls-ca, --tls-cert and --tls-key"),
+        (["--sites", "SITES"], 2, "--sites needs --tls-ca, --tls-cert and --tls-key"),
         (["--sites", "ABSENT", "TLS"], 1, "cannot read"),
         (["--sites", "SITES", "TLS", "--rest-cert", "SITES", "--rest-key", "SITES"], 1, "is no PEM file"),
-        (["--switches", "ABSENT"], 1, "cannot read"),
-        (["--switches", "SITES"], 1, "switches"),
+        (["--switches", "ABSENT"], 2, "cannot read"),
+        (["--switches", "SITES"], 2, "switches"),
+        (["--listen", "127.0.0.1:http"], 2, "is no address"),
+        (["--listen", "192.0.2.1:7580"], 2, "without --tokens is refused"),
+        (["--rest-cert", "SITES"], 2, "--rest-cert and --rest-key belong together"),
+        (["--tls-ca", "SITES"], 2, "belong together"),
         (["--rate", "-1"], 2, "--rate must not be negative"),
         (["--connections", "0"], 2, "--connections between 1 and 65536"),
         (["--realtime", "100"], 2, "must be between 0 and 99"),

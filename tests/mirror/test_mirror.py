@@ -172,7 +172,7 @@ def test_a_mirror_for_everybody_wants_to_be_asked_for(tmp_path: Path) -> None:
     found = subprocess.run(
         [*mirror, "--listen", "0.0.0.0:0", "--store", str(tmp_path)], capture_output=True, text=True, timeout=60
     )
-    assert found.returncode == 1 and "--insecure" in found.stderr
+    assert found.returncode == 2 and "--insecure" in found.stderr
 
 
 def test_names_as_containerd_has_them() -> None:

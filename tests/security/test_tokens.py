@@ -347,26 +347,26 @@ def test_a_token_never_travels_in_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code", "words"),
     [
-        (["--listen", "0.0.0.0:0"], "without --tokens is refused"),
-        (["--listen", "0.0.0.0:0", "--insecure"], "without --tokens is refused"),
-        (["--listen", "0.0.0.0:0", "--tokens", "FILE"], "without https is refused"),
-        (["--tokens", "ABSENT"], "cannot read"),
-        (["--tokens", "BAD"], "is no token file"),
-        (["--tokens", "OPEN"], "may be changed by others"),
-        (["--rest-cert", "FILE"], "belong together"),
-        (["--rest-cert", "FILE", "--rest-key", "FILE"], "is no PEM file"),
+        (["--listen", "0.0.0.0:0"], 2, "without --tokens is refused"),
+        (["--listen", "0.0.0.0:0", "--insecure"], 2, "without --tokens is refused"),
+        (["--listen", "0.0.0.0:0", "--tokens", "FILE"], 2, "without https is refused"),
+        (["--tokens", "ABSENT"], 1, "cannot read"),
+        (["--tokens", "BAD"], 1, "is no token file"),
+        (["--tokens", "OPEN"], 1, "may be changed by others"),
+        (["--rest-cert", "FILE"], 2, "belong together"),
+        (["--rest-cert", "FILE", "--rest-key", "FILE"], 1, "is no PEM file"),
     ],
 )
-def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[str], words: str) -> None:
+def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[str], code: int, words: str) -> None:
     names = {name: str(tmp_path / name) for name in ("FILE", "ABSENT", "BAD", "OPEN")}
     tokens.create(Path(names["FILE"]), "x", "viewer")
     tokens.create(Path(names["OPEN"]), "x", "viewer")
     os.chmod(names["OPEN"], 0o666)
     Path(names["BAD"]).write_text('{"tokens": [{"id": "t-1", "role": "root"}]}')
-    code, _, told = command(*(names.get(option, option) for option in options), module="controller")
-    assert code == 1 and words in told, told
+    found, _, told = command(*(names.get(option, option) for option in options), module="controller")
+    assert found == code and words in told, told
 
 
 NO_TOKEN_FILES = [
