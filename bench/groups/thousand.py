@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,8 +58,10 @@ def percentile(values: list[float], share: float) -> float | None:
 
 
 class Services:
-    def __init__(self, args: argparse.Namespace, folder: str) -> None:
+    def __init__(self) -> None:
         self.processes: list[subprocess.Popen[str]] = []
+
+    def begin(self, args: argparse.Namespace, folder: str) -> None:
         self.manager = self.start(
             "datacast.fabric_manager.main", "--topology", args.topology, "--signalling", "127.0.0.1:0",
             "--http", "127.0.0.1:0", "--store", f"{folder}/store", "--workers", str(args.workers),
@@ -82,10 +85,13 @@ class Services:
         return {"fabric manager": self.manager.pid, **workers, "controller": self.controller.pid}
 
     def end(self) -> None:
-        workers = children(self.manager.pid) if self.manager.poll() is None else []
+        workers = [pid for one in self.processes if one.poll() is None for pid in children(one.pid)]
         for process in reversed(self.processes):
             process.terminate()
-            process.wait(10)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
         for pid in workers:
             if Path(f"/proc/{pid}").exists():
                 os.kill(pid, 9)
@@ -170,8 +176,10 @@ def main() -> None:
     graph = topologies.parse(args.topology)
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # the disk is other jobs', too
-        services, agents = Services(args, folder), None
+        services, agents = Services(), None
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
+            services.begin(args, folder)
             agents = Agents(args, services.signalling)
             time.sleep(REGISTERED_S)
             with httpx.Client(base_url=services.rest, timeout=60) as http:
@@ -187,8 +195,11 @@ def main() -> None:
                     print(json.dumps(services.pids()), file=sys.stderr, flush=True)
                 drawn = [draw.sample(hosts, 1 + args.receivers) for _ in range(args.groups)]
                 began = time.monotonic()
-                with ThreadPoolExecutor(4) as pool:
+                pool = ThreadPoolExecutor(4)
+                try:
                     list(pool.map(post, drawn))
+                finally:
+                    pool.shutdown(cancel_futures=True)
                 posted = time.monotonic() - began
                 states = wait_for(args.groups, http, 180)
                 running = time.monotonic() - began
@@ -234,6 +245,7 @@ def main() -> None:
                     flush=True,
                 )  # fmt: skip
         finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this is what it asks for
             services.end()
             if agents:
                 agents.end()
