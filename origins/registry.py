@@ -170,5 +170,9 @@ def _logins(host: str, port: int | None) -> Iterator[str]:
     for name in names:
         row = auths.get(name) if isinstance(auths, dict) else None
         auth = row.get("auth") if isinstance(row, dict) else None
-        if isinstance(auth, str) and b":" in base64.b64decode(auth):
-            yield auth
+        try:
+            proper = isinstance(auth, str) and b":" in base64.b64decode(auth)
+        except ValueError:
+            proper = False
+        if proper:
+            yield str(auth)
