@@ -22,6 +22,7 @@ from web import Nginx
 
 from datacast.cli.origin import parse_origin
 from datacast.fabric_manager.api import GroupSpec
+from datacast.origins import registry as of_registries
 from datacast.origins.names import resolve
 from datacast.origins.parts import OriginError, safe_path
 
@@ -199,3 +200,9 @@ def test_names_that_mean_nothing(hub: Hub) -> None:
 def test_paths_that_would_lead_outside(path: str) -> None:
     assert not safe_path(path)
     assert safe_path("a/.b/c..d")
+
+
+def test_a_password_that_is_none_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text('{"auths": {"h": {"auth": "a"}, "h:5000": {"auth": "dTpw"}}}')
+    assert list(of_registries._logins("h", None)) == [] and list(of_registries._logins("h", 5000)) == ["dTpw"]
