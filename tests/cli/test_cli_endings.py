@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from datacast.cli import following, groups, origin, plan
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
-from datacast.cli.main import build
+from datacast.cli.main import build, report
 from datacast.controller.api.records import GroupRecord
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.records import AllGroups, Cut, Gap, Plan, PlannedTree
@@ -302,3 +302,11 @@ def test_a_certificate_of_another_authority_is_no_identity(tmp_path: Path) -> No
     assert Identity(str(a.ca), cert, key, "controller").own.role == "controller"
     with pytest.raises(TlsError, match=r"controller-x\.pem does not hold before .*b/ca\.pem"):
         Identity(str(b.ca), cert, key, "controller")
+
+
+@pytest.mark.parametrize(("status", "code"), [(413, 2), (422, 2), (429, 2), (404, 3), (503, 4), (500, 1)])
+def test_a_refused_request_ends_with_what_the_help_says(
+    capsys: pytest.CaptureFixture[str], status: int, code: int
+) -> None:
+    assert report(Problem(status, "no", "it is refused")) == code
+    assert capsys.readouterr().err == "datacast: it is refused\n"
