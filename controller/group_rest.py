@@ -140,6 +140,15 @@ def router(
     def of_sites(group: str) -> SiteGroup | None:
         return sites.groups.get(group) if sites is not None else None
 
+    def of_one_site(group: str) -> str:
+        """Raises Problem: it is there, and this cannot be done with it."""
+        if of_sites(group) is not None:
+            raise Problem(
+                409, "several_sites", f"group {group} reaches several sites: such groups are not resumed, joined or left",
+                what=group, remedy="start a new group",
+            )  # fmt: skip
+        return group
+
     @routes.get(
         "/groups/{group}",
         responses={200: {"model": GroupRecord}, **problems(404, 422, 503)},
@@ -179,7 +188,7 @@ def router(
         summary="Start a group again that has failed or reached some receivers; they go on from what they have",
     )
     async def resume(group: GroupId) -> Response:
-        return answer(await client.resume_group(group), 202)
+        return answer(await client.resume_group(of_one_site(group)), 202)
 
     @routes.post(
         "/groups/{group}/receivers",
@@ -192,7 +201,7 @@ def router(
         host: Annotated[Name, Body(examples=["32"])],
         dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
     ) -> Response:
-        return answer(await client.add_receiver(group, host, dest_path), 202)
+        return answer(await client.add_receiver(of_one_site(group), host, dest_path), 202)
 
     @routes.delete(
         "/groups/{group}/receivers/{host}",
@@ -201,7 +210,7 @@ def router(
         summary="One receiver less; what it has is dropped",
     )
     async def remove_receiver(group: GroupId, host: HostName) -> Response:
-        return answer(await client.remove_receiver(group, host), 202)
+        return answer(await client.remove_receiver(of_one_site(group), host), 202)
 
     @routes.get(
         "/hosts",

@@ -14,7 +14,7 @@ from mesh import Site, mesh, play, until
 
 from datacast.controller.app import make_app
 from datacast.controller.sites.records import Progress, SiteGroup
-from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(3).bytes((3 << 20) + 5)
@@ -201,3 +201,22 @@ def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.Lo
 
     play(steps)
     assert "what nobody has thought of" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "resume"), ("POST", "receivers"), ("DELETE", "receivers/a1")]
+)  # fmt: skip
+def test_what_cannot_be_done_with_a_group_of_several_sites_is_not_said_of_one_that_is_not_there(
+    method: str, path: str
+) -> None:
+    async def body() -> tuple[int, str]:
+        group = site_group()
+        sites = SimpleNamespace(name="ams", groups={group.id: group})
+        app = make_app(FabricManagerClient("http://127.0.0.1:9"), sites=sites)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            body = {"host": "a1"} if path == "receivers" else None
+            answer = await http.request(method, f"/groups/{group.id}/{path}", json=body)
+            return answer.status_code, answer.json()["code"]
+
+    assert asyncio.run(body()) == (409, "several_sites")
