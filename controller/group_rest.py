@@ -144,7 +144,7 @@ def router(
         """Raises Problem: it is there, and this cannot be done with it."""
         if of_sites(group) is not None:
             raise Problem(
-                409, "several_sites", f"group {group} reaches several sites: such groups are not resumed, joined or left",
+                409, "several_sites", f"group {group} reaches several sites: such are not resumed, joined or left",
                 what=group, remedy="start a new group",
             )  # fmt: skip
         return group
