@@ -79,11 +79,11 @@ static bool quiet(const struct state *s, dc_time now, dc_time more)
 }
 
 /* Nobody who stands still is waited for for ever. Who takes less than a packet in 25 ms does not stand still for WAIT (case 26 of the
- * sweep, 65 % duplicates). A front that waits asks for one packet in CREEP. */
+ * sweep, 65 % duplicates). A front that waits asks for one packet in CREEP, and has no processor for a STEP now and then. */
 static bool waits(const struct state *s, dc_time now)
 {
   dc_time few = ALONE * packet_time(s);
-  return !quiet(s, now, 2 * CREEP * packet_time(s)) && now - s->slow.moved <= (few > WAIT ? few : WAIT);
+  return !quiet(s, now, 2 * CREEP * packet_time(s) + STEP) && now - s->slow.moved <= (few > WAIT ? few : WAIT);
 }
 
 /* Up to the target more than R, beyond it a little less, so that the excess stays there; where a fourth of the room is left the

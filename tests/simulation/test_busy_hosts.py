@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from itertools import pairwise
 
 import pytest
 
@@ -17,15 +18,16 @@ RATE, DELAY, QUEUE, SECONDS = 10_000_000_000, 2_000, 100, 0.2
 CORES, SLICE_NS = 2, 3_000_000
 
 
-def by_turns(sim: Simulation, hosts: list[str], whole: Group, rng: random.Random) -> None:
-    """CORES of the hosts run, and what the others send waits, until all have the file."""
-    turns = deque(rng.sample(hosts, len(hosts)))
+def by_turns(sim: Simulation, links: dict[str, list[str]], whole: Group, rng: random.Random) -> None:
+    """CORES of the hosts run, and what the others send waits, until all have the file. `links`: whom each sends to."""
+    turns = deque(rng.sample(list(links), len(links)))
     at = 0
     while not all(receiver["whole"] for receiver in whole.receiver_stats().values()):
         assert at < 60 * SECOND
         length = int(rng.uniform(0.7, 1.3) * SLICE_NS)
         for host in list(turns)[CORES:]:
-            sim.hold(host, "s", length)
+            for neighbour in links[host]:
+                sim.hold(host, neighbour, length)
         turns.rotate(-CORES)
         if rng.random() < 0.3:
             rng.shuffle(turns)
@@ -48,8 +50,29 @@ def test_who_waits_for_a_processor_has_nothing_sent_again_and_is_not_taken_for_s
     group.tree([("s", "src"), *((host, "s") for host in receivers)], s.tree(hops=2))
     group.assign()
     group.schedule()
-    by_turns(sim, ["src", *receivers], group, random.Random(seed))
+    by_turns(sim, {host: ["s"] for host in ("src", *receivers)}, group, random.Random(seed))
     assert group.duplicate_ratio() <= 0.01 and sim.link_stress() <= 1.005
     assert (
         group.finish() <= 6 * SECONDS * SECOND
     )  # each runs in half of the time; one that is believed to be slow takes 10 and more
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_who_has_no_processor_asks_for_nothing_and_is_waited_for_along_a_chain(seed: int) -> None:
+    """Each host passes on what the next one wants. While the first has no processor the source hears nobody: to go on
+    as if interests were lost had each slice's credits sent once more."""
+    s = Setting(rate=RATE, slow=RATE, mtu=9000, delay=DELAY, queue=QUEUE, seed=seed)
+    sim = simulation(s, ETHERNET)
+    hosts = ["src", "r0", "r1", "r2"]
+    for host in hosts:
+        sim.host(host)
+    for parent, child in pairwise(hosts):
+        sim.cable(parent, child, RATE, DELAY, QUEUE)
+    group = sim.group("src", hosts[1:], int(RATE * SECONDS / 8), s.mtu - 50, s.product(hops=3).cache_bytes)
+    group.tree([(child, parent) for parent, child in pairwise(hosts)], s.tree(hops=3))
+    group.assign()
+    group.schedule()
+    links = {host: hosts[max(0, i - 1) : i] + hosts[i + 1 : i + 2] for i, host in enumerate(hosts)}
+    by_turns(sim, links, group, random.Random(seed))
+    assert group.duplicate_ratio() <= 0.001 and sim.link_stress() <= 1.0005
+    assert group.finish() <= 8 * SECONDS * SECOND  # eighty packets go along it in two slices
