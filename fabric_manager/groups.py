@@ -10,7 +10,7 @@ import logging
 import os
 import posixpath
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -258,11 +258,7 @@ class Groups:
 
     async def forget(self, group: str) -> Record:
         """One that has ended; returns what it was. Raises Problem."""
-        held = self._held(group)
-        async with held.lock:
-            self._held(group)
-            if held.unsure:
-                await self._look_up(held)
+        async with self._alone(group) as held:
             if not machine.final(held.record):
                 raise Problem(
                     409, "not_ended", f"group {group} is {held.record.state}", what=group,
@@ -329,13 +325,19 @@ class Groups:
             return ReportAnswer(code="stale" if problem.status == 404 else problem.code, error=problem.message)
 
     # ---- one event after another ----
-    async def _do(self, group: str, event: Event) -> Record:
-        """Raises Problem: it does not fit, or could not be written. Then nothing has changed."""
+    @contextlib.asynccontextmanager
+    async def _alone(self, group: str) -> AsyncIterator[Held]:
+        """Nobody else changes it meanwhile, and it is as the store has it. Raises Problem."""
         held = self._held(group)
         async with held.lock:
             self._held(group)  # it may have been forgotten meanwhile
             if held.unsure:
                 await self._look_up(held)
+            yield held
+
+    async def _do(self, group: str, event: Event) -> Record:
+        """Raises Problem: it does not fit, or could not be written. Then nothing has changed."""
+        async with self._alone(group) as held:
             outcome = machine.apply(held.record, event, time.time_ns())
             if outcome.durable:
                 try:

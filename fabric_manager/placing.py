@@ -229,26 +229,28 @@ class Placing:
         if begins:
             self._spawn(self._place_waiting())
 
-    def _unattended(self) -> list[Record]:
-        """Those whose worker is not here."""
+    def _unattended(self) -> dict[str, list[Record]]:
+        """Those whose worker is not here, by its name."""
         leases = {worker.lease for worker in self.workers.all()}
-        records = (held.record for held in self._live.values())
-        return [record for record in records if record.owner is not None and record.lease not in leases]
+        found: dict[str, list[Record]] = {}
+        for held in self._live.values():
+            if held.record.owner is not None and held.record.lease not in leases:
+                found.setdefault(held.record.owner, []).append(held.record)
+        return found
 
     def coming(self) -> set[str]:
         """Workers of a fabric manager before that are not here yet."""
-        owners = {record.owner for record in self._unattended() if record.owner}
-        return {name for name in owners if self.workers.may_return(name)}
+        return set(filter(self.workers.may_return, self._unattended()))
 
     def sweep(self) -> None:
         """Call ten times a second."""
         if self.kept.deposed:
             return
         self.workers.sweep()
-        coming = self.coming()
-        for record in self._unattended():
-            if record.owner not in coming:
-                self._lose(record, "its worker did not come back")
+        for owner, records in self._unattended().items():
+            if not self.workers.may_return(owner):
+                for record in records:
+                    self._lose(record, "its worker did not come back")
         self.admit()
         self.balance.look(time.monotonic(), bool(self._waiting or self._losing))
         if self._waiting:

@@ -75,9 +75,9 @@ class Workers:
     def may_return(self, name: str) -> bool:
         """A worker of the fabric manager before, which is not here, may still come."""
         here = name.startswith(child_name())
-        if here and not _lives(name.removeprefix(child_name())):
+        if time.monotonic() - self._began >= (SILENCE_S if here else RETURN_S):
             return False
-        return time.monotonic() - self._began < (SILENCE_S if here else RETURN_S)
+        return not here or _lives(name.removeprefix(child_name()))
 
     def connect(self, name: str, lease: str, pid: int | None) -> Worker | None:
         """A stream of orders begins. None: there are too many workers, or this fabric manager ends."""

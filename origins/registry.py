@@ -170,9 +170,11 @@ def _logins(host: str, port: int | None) -> Iterator[str]:
     for name in names:
         row = auths.get(name) if isinstance(auths, dict) else None
         auth = row.get("auth") if isinstance(row, dict) else None
+        if not isinstance(auth, str):
+            continue
         try:
-            proper = isinstance(auth, str) and b":" in base64.b64decode(auth)
+            login = base64.b64decode(auth)
         except ValueError:
-            proper = False
-        if proper:
-            yield str(auth)
+            continue
+        if b":" in login:
+            yield auth

@@ -14,7 +14,8 @@ from datacast.simulation.experiments import Setting
 from datacast.simulation.experiments.base import simulation
 
 RATE, DELAY, QUEUE, SECONDS = 10_000_000_000, 2_000, 100, 0.2
-"""Of a star of four hosts; the file takes its links so long."""
+"""Of a star or a chain of four hosts; the file takes its links so long."""
+HOSTS = ["src", "r0", "r1", "r2"]
 CORES, SLICE_NS = 2, 3_000_000
 
 
@@ -35,22 +36,31 @@ def by_turns(sim: Simulation, links: dict[str, list[str]], whole: Group, rng: ra
         sim.run(until=at)
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
-def test_who_waits_for_a_processor_has_nothing_sent_again_and_is_not_taken_for_slow(seed: int) -> None:
+def sent(seed: int, tree: list[tuple[str, str]], hops: int) -> tuple[Simulation, Group]:
+    """A file from HOSTS[0] to the others along a tree of (child, parent), its links cables; "s" is a switch."""
     s = Setting(rate=RATE, slow=RATE, mtu=9000, delay=DELAY, queue=QUEUE, seed=seed)
     sim = simulation(s, ETHERNET)
-    receivers = ["r0", "r1", "r2"]
-    sim.host("src")
-    sim.switch("s")
-    for host in receivers:
+    links: dict[str, list[str]] = {host: [] for host in HOSTS}
+    for host in HOSTS:
         sim.host(host)
-    for host in ("src", *receivers):
-        sim.cable("s", host, RATE, DELAY, QUEUE)
-    group = sim.group("src", receivers, int(RATE * SECONDS / 8), s.mtu - 50, s.product(hops=2).cache_bytes)
-    group.tree([("s", "src"), *((host, "s") for host in receivers)], s.tree(hops=2))
+    if any("s" in link for link in tree):
+        sim.switch("s")
+    for child, parent in tree:
+        sim.cable(parent, child, RATE, DELAY, QUEUE)
+        for one, other in ((child, parent), (parent, child)):
+            if one in links:
+                links[one].append(other)
+    group = sim.group(HOSTS[0], HOSTS[1:], int(RATE * SECONDS / 8), s.mtu - 50, s.product(hops=hops).cache_bytes)
+    group.tree(tree, s.tree(hops=hops))
     group.assign()
     group.schedule()
-    by_turns(sim, {host: ["s"] for host in ("src", *receivers)}, group, random.Random(seed))
+    by_turns(sim, links, group, random.Random(seed))
+    return sim, group
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_who_waits_for_a_processor_has_nothing_sent_again_and_is_not_taken_for_slow(seed: int) -> None:
+    sim, group = sent(seed, [("s", HOSTS[0]), *((host, "s") for host in HOSTS[1:])], hops=2)
     assert group.duplicate_ratio() <= 0.01 and sim.link_stress() <= 1.005
     assert (
         group.finish() <= 6 * SECONDS * SECOND
@@ -61,18 +71,6 @@ def test_who_waits_for_a_processor_has_nothing_sent_again_and_is_not_taken_for_s
 def test_who_has_no_processor_asks_for_nothing_and_is_waited_for_along_a_chain(seed: int) -> None:
     """Each host passes on what the next one wants. While the first has no processor the source hears nobody: to go on
     as if interests were lost had each slice's credits sent once more."""
-    s = Setting(rate=RATE, slow=RATE, mtu=9000, delay=DELAY, queue=QUEUE, seed=seed)
-    sim = simulation(s, ETHERNET)
-    hosts = ["src", "r0", "r1", "r2"]
-    for host in hosts:
-        sim.host(host)
-    for parent, child in pairwise(hosts):
-        sim.cable(parent, child, RATE, DELAY, QUEUE)
-    group = sim.group("src", hosts[1:], int(RATE * SECONDS / 8), s.mtu - 50, s.product(hops=3).cache_bytes)
-    group.tree([(child, parent) for parent, child in pairwise(hosts)], s.tree(hops=3))
-    group.assign()
-    group.schedule()
-    links = {host: hosts[max(0, i - 1) : i] + hosts[i + 1 : i + 2] for i, host in enumerate(hosts)}
-    by_turns(sim, links, group, random.Random(seed))
+    sim, group = sent(seed, [(child, parent) for parent, child in pairwise(HOSTS)], hops=3)
     assert group.duplicate_ratio() <= 0.001 and sim.link_stress() <= 1.0005
     assert group.finish() <= 8 * SECONDS * SECOND  # eighty packets go along it in two slices
