@@ -28,7 +28,8 @@ class Book:
         """What another process knew. Raises Problem."""
         for group_id, text in (await self._client.site_groups()).items():
             with contextlib.suppress(ValidationError):
-                self.groups[group_id] = SiteGroup.model_validate_json(text)
+                self.groups[group_id] = group = SiteGroup.model_validate_json(text)
+                self._saved[group_id] = _mark(group)
 
     def room(self) -> None:
         """Raises Problem: there is none for one more."""
@@ -60,12 +61,12 @@ class Book:
         """When something has changed that must outlast this process: figures need not. Raises Problem."""
         if (known := self.groups.get(group.id)) is None:
             return  # it was forgotten meanwhile
-        group = known
-        states = [group.own.state, *(part.progress.state for part in group.parts.values())]
-        mark = f"{states} {group.local} {group.cancelled} {group.told} {group.others}"
-        if self._saved.get(group.id) != mark:
-            await self._client.put_site_group(group.id, group.model_dump_json())
-            self._saved[group.id] = mark
+        if not self.saved(known):
+            await self._client.put_site_group(known.id, known.model_dump_json())
+            self._saved[known.id] = _mark(known)
+
+    def saved(self, group: SiteGroup) -> bool:
+        return self._saved.get(group.id) == _mark(group)
 
     def part(self, group: SiteGroup, site: str, progress: Progress) -> SiteGroup:
         group = self.groups.get(group.id, group)
@@ -77,3 +78,9 @@ class Book:
         await self._client.delete_site_group(group.id)
         self.groups.pop(group.id, None)
         self._saved.pop(group.id, None)
+
+
+def _mark(group: SiteGroup) -> str:
+    """What must outlast this process."""
+    states = [group.own.state, *(part.progress.state for part in group.parts.values())]
+    return f"{states} {group.local} {group.cancelled} {group.told} {group.others}"

@@ -169,10 +169,14 @@ class Coordinator:
         group = self._book.put(group, cancelled=True, lost=why)
         group = self._look_for_takers(group)
         await self._book.save(group)
-        if group.local:
-            await self._client.cancel_group(group.local)
         for site in group.parts:
             self._book.wake(site)
+        if group.local and not group.own.final:
+            try:
+                await self._client.cancel_group(group.local)
+            except Problem as error:
+                if error.status != 404:  # where it is gone `_look` says so
+                    raise
         return group
 
     async def forget(self, group: SiteGroup) -> None:
@@ -249,7 +253,7 @@ class Coordinator:
         self.peers.get(site).hear()
         if progress.state != "ordered" and not group.parts[site].progress.final:
             group = self._book.part(group, site, progress)
-            await self._book.save(group)
+        await self._book.save(group)  # also what the store did not take before: it is told once more
         return group
 
     # ---- all the time ----
@@ -262,13 +266,16 @@ class Coordinator:
                 log.warning("groups of several sites: %s", error.message)
                 await asyncio.sleep(1.0)
         while True:
-            if self.peers.directory.look():
-                self.peers.follow()
-            self._parents.keep()
-            self._exchanges.keep()
+            try:
+                if self.peers.directory.look():
+                    self.peers.follow()
+                self._parents.keep()
+                self._exchanges.keep()
+            except Exception:  # what is under way goes on
+                log.exception("other sites")
             for group_id in tuple(self.groups):
                 group = self.groups.get(group_id)  # it may have been forgotten meanwhile
-                if group is not None and not (group.finished_ns and (group.parent is None or group.told)):
+                if group is not None and not self._over(group):
                     try:
                         await self._look(group)
                     except (Problem, SiteError) as error:
@@ -277,17 +284,24 @@ class Coordinator:
                         log.exception("group %s", group.id)
             await asyncio.sleep(TICK_S)
 
+    def _over(self, group: SiteGroup) -> bool:
+        """Nothing is left to do for it."""
+        told = group.parent is None or group.told
+        return group.finished_ns is not None and told and self._book.saved(group)
+
     async def _look(self, group: SiteGroup) -> None:
         await self._parents.look(group)
         group = self.groups.get(group.id, group)
         if group.local and not group.own.final:
             own = await self._of_local(group)
             group = self._book.put(group, own=own)
+            if group.local and group.cancelled and own.state in ("queued", "starting", "running"):
+                await self._client.cancel_group(group.local)  # it did not hear of it
         group = self._look_for_takers(group)
         if group.id in self.gateway.lost and not group.cancelled:
             await self._look_for_source(group)
         await self._book.save(group)
-        if group.parent is not None and group.id in self.groups:
+        if group.parent is not None and not group.told and group.id in self.groups:
             await self._parents.report(self.groups[group.id])
 
     def _look_for_takers(self, group: SiteGroup) -> SiteGroup:
@@ -331,7 +345,14 @@ class Coordinator:
 
     async def _of_local(self, group: SiteGroup) -> Progress:
         assert group.local
-        record = await self._client.group(group.local)
+        try:
+            record = await self._client.group(group.local)
+        except Problem as error:
+            if error.status != 404:
+                raise
+            why = Failure(code="group_not_found", message=f"{self.name} knows its part no more: {error.message}"[:8192])
+            state: Literal["failed", "cancelled"] = "cancelled" if group.cancelled else "failed"
+            return group.own.model_copy(update={"state": state, "error": why})
         if (resumed := await self._parents.resumed(group, record)) is not None:
             return resumed
         hosts = {

@@ -45,7 +45,8 @@ class Directory:
     def __init__(self, path: Path, authority: str) -> None:
         self.path = path
         self.own = _certificate(authority)
-        self._seen: tuple[int, int] | None = None
+        self._seen: list[tuple[int, int] | None] = []
+        """How the file looked, and those of the authorities that it names."""
         self._whose: dict[bytes, str | None] = {}
         """By certificate: every request shows one, and to verify a signature costs more than the rest of it."""
         self._load()
@@ -63,20 +64,24 @@ class Directory:
                         "same_authority",
                         "every site is a fabric with an authority of its own (`datacast certs init`)",
                     )
-        self._seen, self.sites, self.authorities = _stamp(self.path), sites, found
+        self.sites, self.authorities = sites, found
+        self._seen = self._stamps()
         self._whose.clear()
 
+    def _stamps(self) -> list[tuple[int, int] | None]:
+        return [_stamp(self.path), *(_stamp(Path(site.ca)) for site in self.sites.sites.values())]
+
     def look(self) -> bool:
-        """Read the file again if it has changed; whether it says anything new."""
-        if _stamp(self.path) == self._seen:
+        """Read the file again if it or an authority has changed; whether it says anything new."""
+        if (now := self._stamps()) == self._seen:
             return False
-        before = self.sites
+        before = self.sites, self.authorities
         try:
             self._load()
         except SiteError as error:
-            self._seen = _stamp(self.path)
+            self._seen = now
             log.error("%s; what was known before stays", error)
-        return self.sites != before
+        return (self.sites, self.authorities) != before
 
     @property
     def name(self) -> str:

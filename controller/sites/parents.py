@@ -127,7 +127,7 @@ class Parents:
             id=order.id,
             path=order.path,
             keys={name: key for name, key in order.keys.items() if name in order.path},
-            spec=replace(order.spec, receivers=None),
+            spec=replace(order.spec, receivers=None, shards={}),
             size=order.size,
             folder=order.folder,
             others=[name for name in order.others if not self._means_another(order, name)],
@@ -160,6 +160,7 @@ class Parents:
         if members.there and len(order.path) >= PATH_MAX:
             text = f"{' > '.join(order.path)} > {self._name}: a group goes through {PATH_MAX} sites at most"
             raise SiteError(text, group.id, "too_deep")
+        wants.check(order.spec.shards, order.size)
         shards, others = wants.split(order.spec.shards, self._name, members.there)
         parts = {s: Part(receivers=r, shards=others.get(s, {})) for s, r in members.there.items()}
         group = group.model_copy(update={"parts": parts})

@@ -49,6 +49,8 @@ class Peer:
     name: str
     url: str | None
     ca: str
+    key: str | None = None
+    """What its authority is known by (directory.py)."""
     heard: float | None = None
     """When it last asked us, or answered; of this machine's clock that only runs on."""
     problem: str = ""
@@ -105,12 +107,12 @@ class Peers:
                 asyncio.get_running_loop().create_task(one.close())
         for name, site in known.items():
             if name not in self.all:
-                self.all[name] = Peer(name, site.url, site.ca)
+                self.all[name] = Peer(name, site.url, site.ca, self.directory.key(name))
         self._trust()
 
     def _changed(self, name: str) -> bool:
         peer, site = self.all[name], self.directory.sites.sites[name]
-        return (peer.url, peer.ca) != (site.url, site.ca)
+        return (peer.url, peer.ca, peer.key) != (site.url, site.ca, self.directory.key(name))
 
     def get(self, name: str) -> Peer:
         """Raises SiteError."""
@@ -178,7 +180,7 @@ class Peers:
         peer.hear()
         try:
             told = json.loads(bytes(data)) if data else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SiteError(f"site {name} answers {method} {path} with no JSON", name, "bad_answer") from error
         if answer.status >= 400:
             raise Problem.from_json(answer.status, told, f"site {name}")

@@ -58,6 +58,14 @@ def _named(name: str, receivers: Sequence[str]) -> bool:
     return not {name, "/".join([*steps[:-1], "all"]), *deep}.isdisjoint(receivers)
 
 
+def check(shards: Mapping[str, list[str]], size: int) -> None:
+    """Raises SiteError: a range that is none of this object."""
+    try:
+        spans([text for texts in shards.values() for text in texts], size, 1)
+    except RangeProblem as error:
+        raise SiteError(str(error), code="bad_shards") from None
+
+
 def split(shards: Mapping[str, list[str]], own: str, there: Mapping[str, object]) -> tuple[Texts, dict[str, Texts]]:
     """Those of this site's hosts, and what each of the sites `there` is told. Raises SiteError."""
     here, others = Texts(), dict[str, Texts]()

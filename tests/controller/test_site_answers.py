@@ -189,12 +189,15 @@ def test_a_site_that_stands_still_is_given_up(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [(b"nonsense", "with no JSON"), (b'{"orders": 3}', "orders what cannot be read"), (b" " * 2000, "with too much")],
+    [
+        (b"nonsense", "with no JSON"), (b"[" * 100_000, "with no JSON"), (b'{"orders": 3}', "orders what cannot be"),
+        (b" " * 200_000, "with too much"),
+    ],
 )
 def test_orders_that_cannot_be_read_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes, words: str
 ):
-    monkeypatch.setattr(module, "JSON_MAX", 1000)
+    monkeypatch.setattr(module, "JSON_MAX", 150_000)
 
     async def question(peers: Peers) -> None:
         with pytest.raises(SiteError, match=words) as caught:

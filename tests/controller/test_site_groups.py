@@ -203,6 +203,84 @@ def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.Lo
     assert "what nobody has thought of" in caplog.text
 
 
+def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path) -> None:
+    """Else the group runs for ever after the next start: who was told of its end tells it once."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.there)
+            put = ams.fabric.put_site_group
+
+            async def away(group: str, text: str) -> None:
+                raise Problem(503, "unavailable", "the fabric manager is away")
+
+            ams.fabric.put_site_group = away  # type: ignore[method-assign]
+            sfo.fabric.hold.set()
+            await until(lambda: ams.coordinator.groups[group].finished_ns)
+            await asyncio.sleep(0.5)  # it is told again meanwhile
+            ams.fabric.put_site_group = put  # type: ignore[method-assign]
+            await until(lambda: sfo.coordinator.groups[group].told)
+            await asyncio.sleep(0.5)
+            await ams.stop()
+            await ams.start()
+            assert (await ams.now(group))["state"] == "done"
+
+    play(steps)
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancelled: bool) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            give(ams)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.there)
+            del sfo.fabric.groups[sfo.coordinator.groups[group].local or ""]
+            if cancelled:
+                assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 202
+            async with asyncio.timeout(30):
+                ended = await ams.end(group)
+            assert ended["state"] in (["cancelled", "failed"] if cancelled else ["failed"])
+            assert "sfo knows its part no more" in ended["sites"]["sfo"]["error"]["message"]
+
+    play(steps)
+
+
+def test_a_part_that_did_not_hear_that_its_group_is_cancelled_hears_it_later(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, _ = sites.values()
+            give(ams)
+            carry, never = ams.fabric._carry, asyncio.Event()
+
+            async def stands(group: str) -> None:
+                await never.wait()
+                await carry(group)
+
+            ams.fabric._carry = stands  # type: ignore[method-assign]
+            group = await ams.made(["a1", "sfo/all"])
+            cancel, tried = ams.fabric.cancel_group, list[str]()
+
+            async def away(local: str) -> Any:
+                tried.append(local)
+                if len(tried) == 1:
+                    raise Problem(503, "unavailable", "the fabric manager is away")
+                return await cancel(local)
+
+            ams.fabric.cancel_group = away  # type: ignore[method-assign]
+            assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 503
+            async with asyncio.timeout(30):
+                assert (await ams.end(group))["sites"]["ams"]["state"] == "cancelled"
+
+    play(steps)
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "resume"), ("POST", "receivers"), ("DELETE", "receivers/a1")]
 )  # fmt: skip

@@ -110,3 +110,21 @@ def test_the_same_group_for_other_receivers_is_refused():
     given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["syd-1"])))
     ((_, told),) = at.peers.told  # type: ignore[attr-defined]
     assert told.error and told.error.code == "named_twice"
+
+
+@pytest.mark.parametrize("text", ["1048576-", "9-3"])
+@pytest.mark.parametrize("receiver", ["syd-1", "oak/o0"])
+def test_a_range_that_is_none_of_the_object_fails_that_order_alone(text: str, receiver: str):
+    """Here all groups of several sites stood still for it, also after a new start."""
+    at = site()
+    spec = GroupSpec(receivers=[receiver], dest_path="f", shards={receiver: [text]})
+    given(at, ("sfo", Order(id=ID, size=1 << 20, path=["sfo"], spec=spec)))
+    group = at.groups[ID]
+    assert group.own.error and group.own.error.code == "bad_shards" and text in group.own.error.message
+    assert not group.parts and not at._client.made  # type: ignore[attr-defined]
+
+    async def keep() -> None:
+        at._exchanges.keep()
+        await at._exchanges.stop()
+
+    asyncio.run(keep())

@@ -168,6 +168,7 @@ class Fabric:
         return self._told(group)
 
     async def cancel_group(self, group: str) -> GroupRecord:
+        await self.group(group)
         if self.groups[group]["state"] not in FINAL:
             self.groups[group]["state"] = "cancelled"
         return self._told(group)
