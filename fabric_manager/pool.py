@@ -78,7 +78,7 @@ class Pool:
             try:
                 while len(self._processes) + self._back() < self._count:
                     await self._spawn()
-                self._nursery.close()
+                await asyncio.to_thread(self._nursery.close)  # which waits for a process that nobody hurries
             except OSError as error:
                 log.error("cannot start a worker: %s", error)
             await asyncio.sleep(AGAIN_S)

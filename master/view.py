@@ -23,7 +23,7 @@ from .plan_cache import PlanCache
 log = logging.getLogger("datacast.master")
 
 RETRY_S = 0.1
-RETRY_MAX_S = 0.4
+RETRY_MAX_S = 0.2
 REGISTER_S, LOOK_S = 3.0, 0.1
 """Agents come to a fabric manager that has just begun to lead within that; so often is looked for them."""
 SMALL = 8

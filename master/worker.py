@@ -34,7 +34,7 @@ GATHER_S, BREATH_S = 0.5, 0.002
 their turn, each time that so much was spent on it."""
 RENEW_S = 1.0
 """Nothing new for so long, or a report that takes longer, is no reason to lose the lease: an empty report goes."""
-RETRY_S, RETRY_MAX_S = 0.05, 0.4
+RETRY_S, RETRY_MAX_S = 0.05, 0.2
 LEAVE_S = 5.0
 """A fabric manager that does not answer for so long sees that this worker is gone."""
 REPORTS_MAX, WEIGHT_MAX = 512, 4096

@@ -165,16 +165,12 @@ class JsonClient:
         """The one that is asked now."""
         return self._urls[self._at]
 
-    @property
-    def _http(self) -> HttpClient:
-        return self._clients[self._at]
-
-    def _next(self, location: str = "") -> None:
-        """Ask another: the one that `location` names when it is known."""
-        self._at = (self._at + 1) % len(self._urls)
-        for at, url in enumerate(self._urls):
-            if location.startswith(url):
-                self._at = at
+    def _leave(self, at: int, location: str = "") -> None:
+        """Ask another than this one: the one that `location` names when it is known. Where several were asked of it at
+        once, the first one that hears moves on: were each to, they would pass the leader by, and come back."""
+        if self._at == at:
+            known = [number for number, url in enumerate(self._urls) if location.startswith(url)]
+            self._at = known[-1] if known else (at + 1) % len(self._urls)
 
     async def __aenter__(self) -> Self:
         return self
@@ -192,7 +188,7 @@ class JsonClient:
         for client in self._clients:
             await client.close()
 
-    def _unreachable(self, error: BaseException) -> Unreachable:
+    def _unreachable(self, error: BaseException, at: int) -> Unreachable:
         from .asking import cause_of
 
         causes: list[BaseException] = [cause_of(error)]
@@ -202,12 +198,43 @@ class JsonClient:
         problem = Unreachable(
             503,
             "unreachable",
-            f"no {self.service} at {self.url}: {explain(why)}",
-            what=self.url,
+            f"no {self.service} at {self._urls[at]}: {explain(why)}",
+            what=self._urls[at],
             remedy=self.remedy,
         )
         problem.refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
         return problem
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        params: Params | None,
+        headers: dict[str, str] | None,
+        silence: float | None = None,
+    ) -> tuple[ClientResponse, int]:
+        """Its head, from the first one that does not send on to another, and which one that is. Raises Unreachable."""
+        from .asking import FAILED, NOT_CONNECTED
+
+        failure: Unreachable | None = None
+        for _ in range(len(self._urls) + 1):
+            at, location = self._at, ""
+            try:
+                answer = await self._clients[at].ask(method, path, content, params, headers, silence)
+                if answer.status != 307:
+                    return answer, at
+                await answer.read()  # the connection is kept
+                location = answer.headers.get("location", "")
+                failure = self._unreachable(OSError("it follows another"), at)
+            except FAILED as error:
+                failure = self._unreachable(error, at)
+                if method != "GET" and not isinstance(error, NOT_CONNECTED):
+                    self._leave(at)
+                    raise failure from error  # it may have been carried out
+            self._leave(at, location)
+        assert failure
+        raise failure
 
     async def request(
         self,
@@ -219,32 +246,25 @@ class JsonClient:
     ) -> Any:
         """The decoded answer; raises Problem for an error status and Unreachable when nobody answers. `body`: bytes are
         JSON already."""
-        from .asking import FAILED, NOT_CONNECTED
+        from .asking import FAILED
 
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {**({"content-type": "application/json"} if body is not None else {}), **(headers or {})}
         failure: Unreachable | None = None
         for _ in range(len(self._urls) + 1):
+            answer, at = await self._answer(method, path, content, params, headers)
             try:
-                answer = await self._http.ask(method, path, content, params, headers)
-                told = await answer.read()
+                return decoded(answer.status, await answer.read(), self._urls[at])
             except FAILED as error:
-                failure = self._unreachable(error)
-                self._next()
-                if method == "GET" or isinstance(error, NOT_CONNECTED):
-                    continue
-                raise failure from error  # it may have been carried out
-            if answer.status == 307:
-                failure = self._unreachable(OSError("it follows another"))
-                self._next(answer.headers.get("location", ""))
-                continue
-            try:
-                return decoded(answer.status, told, self.url)
+                failure = self._unreachable(error, at)
+                if method != "GET":
+                    self._leave(at)
+                    raise failure from error  # it may have been carried out
             except Problem as problem:
                 if problem.code != NO_LEADER:
                     raise
-                self._next()  # nothing was done
-                failure = self._unreachable(OSError(problem.message))
+                failure = self._unreachable(OSError(problem.message), at)  # nothing was done
+            self._leave(at)
         assert failure
         raise failure
 
@@ -266,32 +286,25 @@ class JsonClient:
         """Lines of a long-lived stream. Ends when the service ends it; no silence beyond SILENCE_S is accepted."""
         from .asking import FAILED, lines
 
+        answer, at = await self._answer("GET", path, None, params, headers, SILENCE_S)
+        self._streams.add(answer)
         try:
-            answer = await self._http.ask("GET", path, params=params, headers=headers, silence=SILENCE_S)
-            self._streams.add(answer)
-            try:
-                if answer.status == 307:
-                    self._next(answer.headers.get("location", ""))
-                    raise OSError("it follows another")
-                if answer.status >= 400:
-                    try:
-                        decoded(answer.status, await answer.read(), self.url)
-                    except Problem as told:
-                        if told.code == NO_LEADER:
-                            self._next()
-                        raise
-                async for line in lines(answer):
-                    yield line
-            finally:
-                self._streams.discard(answer)
-                answer.close()
+            if answer.status >= 400:
+                decoded(answer.status, await answer.read(), self._urls[at])
+            async for line in lines(answer):
+                yield line
         except FAILED as error:
             if self._ends:
                 return
-            problem = self._unreachable(error)
-            if str(error) != "it follows another":
-                self._next()
-            raise problem from error
+            self._leave(at)
+            raise self._unreachable(error, at) from error
+        except Problem as problem:
+            if problem.code == NO_LEADER:
+                self._leave(at)
+            raise
+        finally:
+            self._streams.discard(answer)
+            answer.close()
 
 
 def segment(text: str) -> str:

@@ -61,6 +61,30 @@ def test_agents_are_heard_while_a_worker_is_started(nursery: Slow) -> None:
     assert run(scenario()) == 2
 
 
+def test_agents_are_heard_while_the_one_that_starts_workers_ends() -> None:
+    """It is an ordinary process, and gets no processor on a full machine."""
+
+    class Lasting(Slow):
+        heard = threading.Event()
+        waited: bool | None = None
+
+        def close(self) -> None:
+            if self.waited is None:
+                self.waited = self.heard.wait(5.0)
+
+    async def scenario() -> bool | None:
+        nursery = Lasting()
+        pool = Pool(nursery, "", 2, lambda: 2)  # those of another fabric manager are here
+        pool.start()
+        await asyncio.sleep(0.05)
+        nursery.heard.set()
+        await until(lambda: nursery.waited is not None, "it has ended")
+        await pool.stop()
+        return nursery.waited
+
+    assert run(scenario())
+
+
 def test_one_that_is_started_while_the_fabric_manager_ends_is_let_go_too(nursery: Slow) -> None:
     async def scenario() -> None:
         pool = Pool(nursery, "", 1, lambda: 0)
