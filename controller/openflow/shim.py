@@ -12,6 +12,7 @@ import functools
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -52,13 +53,21 @@ ECHO_S = 2.0
 ECHOES_MISSED = 3
 DEMOTED = {(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE), (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE)}
 """What a switch answers to who is not its master."""
+CONNECTIONS_SPARE = 64
+"""At once, beside two of each switch: nobody else's connection costs more than its handshake."""
+ACCEPT_S = 0.1
+"""After an accept that failed: most likely there are no file descriptors left."""
+QUIET_S = 1.0
+"""At most one note in so long about connections turned away."""
 UNREADY = ofp.OFPPS_LINK_DOWN | ofp.OFPPS_BLOCKED
 
 
 class Events(Protocol):
     """What the shim tells. Calls come from os-ken's threads."""
 
-    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> None: ...
+    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> bool:
+        """Whether it is taken: what another connection says under this id is not the switch's."""
+
     def openflow_disconnected(self, dpid: int, connection: Any) -> None: ...
     def openflow_rules(self, dpid: int, counters: dict[int, dict[str, int]]) -> None: ...
     def openflow_ports(self, dpid: int, counters: dict[int, PortCounters]) -> None: ...
@@ -165,19 +174,21 @@ class App(OSKenApp):  # type: ignore[misc]
             return
         if ev.state == MAIN_DISPATCHER:
             ports = [port_info(p) for p in datapath.ports.values() if p.port_no <= ofp.OFPP_MAX]
-            self.sink.openflow_connected(datapath.id, datapath, ports, f"{datapath.address[0]}:{datapath.address[1]}")
+            peer = f"{datapath.address[0]}:{datapath.address[1]}"
+            datapath.taken = self.sink.openflow_connected(datapath.id, datapath, ports, peer)
         else:
             self.sink.openflow_disconnected(datapath.id, datapath)
 
     @on(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def _port_status(self, ev: Any) -> None:
         msg = ev.msg
-        if msg.desc.port_no <= ofp.OFPP_MAX:
+        if msg.datapath.taken and msg.desc.port_no <= ofp.OFPP_MAX:
             self.sink.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
 
     @on(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def _packet_in(self, ev: Any) -> None:
-        self.sink.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
+        if ev.msg.datapath.taken:
+            self.sink.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
 
     @on(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
     def _flow_stats(self, ev: Any) -> None:
@@ -186,27 +197,33 @@ class App(OSKenApp):  # type: ignore[misc]
         rules.update({e.cookie: {"packets": e.packet_count, "bytes": e.byte_count} for e in ev.msg.body})
         if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
             del datapath.__dict__["datacast_rules"]
-            self.sink.openflow_rules(datapath.id, rules)
+            if datapath.taken:
+                self.sink.openflow_rules(datapath.id, rules)
 
     @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def _port_stats(self, ev: Any) -> None:
-        self.sink.openflow_ports(ev.msg.datapath.id, {
-            e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
-                                    tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
-            for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
+        if ev.msg.datapath.taken:
+            self.sink.openflow_ports(ev.msg.datapath.id, {
+                e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
+                                        tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
+                for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
 
     @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def _barrier(self, ev: Any) -> None:
-        self.sink.openflow_done(ev.msg.datapath.id)
+        if ev.msg.datapath.taken:
+            self.sink.openflow_done(ev.msg.datapath.id)
 
     @on(ofp_event.EventOFPRoleReply, MAIN_DISPATCHER)
     def _role(self, ev: Any) -> None:
         master = ev.msg.role == ofp.OFPCR_ROLE_MASTER
-        self.sink.openflow_role(ev.msg.datapath.id, master, ev.msg.generation_id)
+        if ev.msg.datapath.taken:
+            self.sink.openflow_role(ev.msg.datapath.id, master, ev.msg.generation_id)
 
     @on(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
     def _error(self, ev: Any) -> None:
         msg = ev.msg
+        if not msg.datapath.taken:
+            return
         if (msg.type, msg.code) in DEMOTED:
             self.sink.openflow_demoted(msg.datapath.id)
             return
@@ -219,6 +236,9 @@ class Connection(osken_controller.Datapath):  # type: ignore[misc]
     """Its end is told when it ends. os-ken waits for its own threads first, up to an echo's interval; a switch that
     connects again in between would be taken for a second one under the same id."""
 
+    taken = False
+    """It is the switch that its id says."""
+
     def _recv_loop(self) -> None:
         try:
             super()._recv_loop()
@@ -229,8 +249,10 @@ class Connection(osken_controller.Datapath):  # type: ignore[misc]
 class OpenFlowServer:
     """Listens for switches; one per process (os-ken's applications are)."""
 
-    def __init__(self, listen: str, events: Events) -> None:
+    def __init__(self, listen: str, events: Events, switches: int) -> None:
+        """`switches`: so many may connect."""
         host, _, port = listen.rpartition(":")
+        self._switches, self._serving = switches, set[threading.Thread]()
         self._address = (host.strip("[]"), int(port))
         self._events = events
         self._socket: socket.socket | None = None
@@ -255,13 +277,27 @@ class OpenFlowServer:
             apps.uninstantiate(name)
         for cls in (Handshake, App):
             apps.instantiate(cls).start()
-        server = self._socket
-        while server is not None:
+        server, said, turned = self._socket, False, -QUIET_S
+        while server is not None and self._socket is not None:
             try:
                 sock, address = server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock, address), name=f"switch {address}", daemon=True).start()
+            except OSError as error:
+                if self._socket is not None and not said:
+                    log.warning("cannot accept a switch's connection: %s", error.strerror)
+                said = True
+                time.sleep(ACCEPT_S)
+                continue
+            said = False
+            if len(self._serving) >= 2 * self._switches + CONNECTIONS_SPARE:
+                sock.close()
+                if time.monotonic() - turned > QUIET_S:
+                    turned = time.monotonic()
+                    text = f"{len(self._serving)} connections of switches: one from {address[0]} is turned away"
+                    self._events.openflow_refused("too_many", text, None)
+                continue
+            thread = threading.Thread(target=self._serve, args=(sock, address), name=f"switch {address}", daemon=True)
+            self._serving.add(thread)
+            thread.start()
 
     def _serve(self, sock: socket.socket, address: Any) -> None:
         try:
@@ -271,6 +307,8 @@ class OpenFlowServer:
             # os-ken's parser raises whatever it likes on a peer that is no switch.
             text = f"{address[0]}:{address[1]}: {type(error).__name__}: {error}"
             self._events.openflow_refused("not_openflow", text, None)
+        finally:
+            self._serving.discard(threading.current_thread())
 
     @property
     def address(self) -> str:

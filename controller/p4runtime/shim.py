@@ -261,6 +261,9 @@ class Connection:
                         self.events.p4_aged(self.switch.name, int.from_bytes(entry.match[0].exact.value, "big"))
         except grpc.RpcError as error:
             reason = error.details() or str(error.code())
+        except (LookupError, ValueError) as error:
+            reason = f"it tells what cannot be read: {error!r}"
+            self.events.p4_refused("p4runtime", reason, self.switch.name)
         self._primary.put(reason)
         self.events.p4_disconnected(self.switch.name, self)
         self.close()
@@ -420,8 +423,8 @@ class P4RuntimeClient:
                                          have, learned)
                 connection.subscribe()
                 self._lost.wait()
-            except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError, ValueError) as error:
-                # The last one is gRPC's where the session has ended meanwhile, and its channel was closed with it.
+            except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError, ValueError, LookupError) as error:
+                # ValueError is gRPC's where the session has ended meanwhile, and its channel was closed with it.
                 code, text = _explain(error, self.switch.p4runtime.address)
                 if text != last:
                     self.events.p4_refused(code, text, self.switch.name)
@@ -443,4 +446,6 @@ def _explain(error: Exception, address: str) -> tuple[str, str]:
         return "unreachable", f"no P4Runtime server at {address}"
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED:
         return "arbitration", f"arbitration lost: {error.details()}"
+    if isinstance(error, LookupError):
+        return "p4runtime", f"{address} answers what cannot be read: {error!r}"
     return "p4runtime", f"{address}: {getattr(error, 'details', lambda: error)()}"

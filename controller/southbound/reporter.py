@@ -83,7 +83,8 @@ class Reporter:
                 if text != self._last:
                     log.warning("no connection to the fabric manager at %s:%s: %s", *self._address, text)
                 self._last = text
-            select.select([self._wake] if self._stopped else [], [], [], 0 if self._stopped else RETRY_S)
+            if not self._stopped:
+                time.sleep(RETRY_S)
 
     def _connect(self) -> socket.socket:
         sock = socket.create_connection(self._address, timeout=HANDSHAKE_S)
@@ -100,14 +101,17 @@ class Reporter:
         for message in self._registrations():
             sock.sendall(framing.encode(message))
         decoder = framing.Decoder()
+        poll = select.poll()  # select() takes no descriptor beyond 1,023
+        for one in (sock, self._wake):
+            poll.register(one, select.POLLIN)
         beat = time.monotonic() + HEARTBEAT_S
         while not self._stopped:
-            ready, _, _ = select.select([sock, self._wake], [], [], max(0.0, beat - time.monotonic()))
-            if self._wake in ready:
+            ready = {fd for fd, _ in poll.poll(max(0.0, beat - time.monotonic()) * 1000)}
+            if self._wake.fileno() in ready:
                 self._wake.recv(4096)
             while not self._queue.empty():
                 sock.sendall(framing.encode(self._queue.get()))
-            if sock in ready:
+            if sock.fileno() in ready:
                 self._hear(sock, decoder)
             if time.monotonic() >= beat:
                 sock.sendall(framing.encode(Heartbeat()))

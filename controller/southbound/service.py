@@ -71,7 +71,8 @@ class Switches:
         if any(s.openflow for s in self.config.switches):
             from datacast.controller.openflow.shim import OpenFlowServer
 
-            self._server = OpenFlowServer(self.config.openflow_listen, self)
+            count = sum(s.openflow is not None for s in self.config.switches)
+            self._server = OpenFlowServer(self.config.openflow_listen, self, count)
             self._server.start()
             self._roles = Roles(f"{socket.gethostname()} {self.openflow_address}")
         p4 = [s for s in self.config.switches if s.p4runtime]
@@ -195,21 +196,22 @@ class Switches:
         except SwitchError:
             return None
 
-    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> None:
+    def openflow_connected(self, dpid: int, connection: Any, ports: list[PortInfo], peer: str) -> bool:
         try:
             name = self.manager.switch_of_dpid(dpid)
         except SwitchError as error:
             with self._lock:
                 self.manager.refused(time.time_ns(), error.code, f"{peer}: {error.message}; it is turned away")
             self._server.close(connection)
-            return
+            return False
         with self._lock:
             if name in self._roles.seats:  # claimed twice: the first one stays
                 first = "{}:{}".format(*self._roles.seats[name].connection.address)
                 self._carry_out(self.manager.claimed_twice(time.time_ns(), name, connection, peer, first))
-                return
+                return False
             self._waiting[name] = {port.number: port for port in ports}
             self._put(name, connection, self._roles.connected(time.monotonic(), name, connection))
+        return True
 
     def openflow_role(self, dpid: int, master: bool, generation: int) -> None:
         name = self._named(dpid)

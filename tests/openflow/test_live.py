@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import resource
 import socket
 import ssl
 import struct
@@ -18,7 +21,7 @@ from authority import Authority
 from waiting import wait_for
 
 from datacast.controller.api.records import Discovered
-from datacast.controller.openflow import rules
+from datacast.controller.openflow import rules, shim
 from datacast.controller.openflow.roles import LEASE, LEASE_TABLE
 from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
@@ -360,6 +363,99 @@ def test_a_datapath_id_claimed_twice(service: Switches) -> None:
     second = WireSwitch(service.openflow_address, 1, ports=5)
     assert second.closed.wait(60) and not first.closed.is_set()
     assert "claimed_twice" in codes(service) and service.switch("s0").connected
+
+
+class Impostor(WireSwitch):
+    """Says at once, in another's name, that a link is down and that another controller leads the switch."""
+
+    def send(self, kind: int, body: bytes, xid: int) -> None:
+        told = struct.pack("!BBHI", self.version, kind, 8 + len(body), xid) + body
+        if kind == MULTIPART_REPLY:
+            status = struct.pack("!B7x", 2) + self.port(2, down=True)
+            told += struct.pack("!BBHI", 4, PORT_STATUS, 8 + len(status), 0) + status
+            told += struct.pack("!BBHIHH", 4, ERROR, 12, 0, 1, 10)  # OFPET_BAD_REQUEST, OFPBRC_IS_SLAVE
+        self.sock.sendall(told)
+
+
+def test_what_a_second_switch_says_under_an_id_is_not_the_first_ones(service: Switches, manager: FabricManager) -> None:
+    """Also before it is turned away: it cuts no link of that one and takes nobody's lead."""
+    first = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("the registration", lambda: manager.of("register"))
+    second = Impostor(service.openflow_address, 1, ports=5)
+    assert second.closed.wait(60) and "claimed_twice" in codes(service)
+    first.port_status(3, down=True)  # what was told before is carried out by then
+    wait_for("the port", lambda: manager.of("link"))
+    assert [(m["port"], m["up"]) for m in manager.of("link")] == [(2, False)]
+    assert service.switch("s0").ports_up == 3 and "role" not in codes(service)
+
+
+def test_switches_are_taken_again_after_there_were_no_descriptors(
+    manager: FabricManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = []
+
+    class Listener(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            if len(failed) < 3:
+                failed.append(1)
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().accept()
+
+    create = socket.create_server
+
+    def listening(address: tuple[str, int], **more: Any) -> socket.socket:
+        with create(address, **more) as made:
+            return Listener(fileno=made.detach())
+
+    one = Switches(parse(config(1, manager)))
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "create_server", listening)
+        one.start()
+    try:
+        WireSwitch(one.openflow_address, 1, ports=5)
+        wait_for("programming", lambda: one.switch("s0").programmed)
+        assert len(failed) == 3
+    finally:
+        one.stop()
+
+
+def test_no_more_connections_are_taken_than_there_may_be(
+    service: Switches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim, "CONNECTIONS_SPARE", 2)
+    host, _, port = service.openflow_address.rpartition(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(18)]
+    try:
+        more = socket.create_connection((host, int(port)))
+        more.settimeout(60)
+        with contextlib.suppress(ConnectionResetError):
+            assert more.recv(1) == b""
+        wait_for("the note", lambda: "too_many" in codes(service))
+    finally:
+        for sock in silent:
+            sock.close()
+    wait_for("room", lambda: not service._server._serving)
+    WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0").programmed)
+
+
+def test_many_open_files_keep_nobody_from_the_fabric_manager(manager: FabricManager) -> None:
+    """select() takes no descriptor beyond 1,023: a thousand switches, or as many that ask, are more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    one = Switches(parse(config(1, manager)))
+    try:
+        one.start()
+        switch = WireSwitch(one.openflow_address, 1, ports=5)
+        wait_for("the registration", lambda: manager.of("register"))
+        switch.port_status(2, down=True)
+        wait_for("the link", lambda: manager.of("link"))
+    finally:
+        one.stop()
+        for fd in files:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.slow

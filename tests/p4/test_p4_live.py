@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from p4.v1 import p4runtime_pb2
 from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
 from waiting import wait_for
 
@@ -152,6 +153,40 @@ def test_a_session_that_ends_while_it_begins_is_followed_by_another(
     with controller(config(tmp_path, switch.address)) as service:
         wait_for("who is told", lambda: any(e.digest_entry.digest_id == DIGEST for e in switch.entries.values()))
         wait_for("the tables", lambda: programmed(service))
+
+
+@pytest.mark.parametrize("what", ["digest", "aged"])
+def test_a_switch_that_tells_what_cannot_be_read_begins_anew(tmp_path: Path, switch: P4Switch, what: str) -> None:
+    """Else it would seem to be connected, and be heard no more."""
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        if what == "digest":
+            told = p4runtime_pb2.DigestList(digest_id=DIGEST, list_id=1)
+            told.data.add().struct.members.add(bitstring=b"x")
+            switch.tell(digest=told)
+        else:
+            old = p4runtime_pb2.IdleTimeoutNotification()
+            old.table_entry.add()
+            switch.tell(idle_timeout_notification=old)
+        wait_for("another session", lambda: service.switch("s0").connections == 2)
+        wait_for("the tables again", lambda: programmed(service))
+
+
+def test_what_stands_in_a_table_and_cannot_be_read_is_told_and_asked_for_again(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, failed = shim.Connection.installed, list[int]()
+
+    def unknown(self: shim.Connection) -> object:
+        if not failed:
+            failed.append(1)
+            raise KeyError(7)
+        return installed(self)
+
+    monkeypatch.setattr(shim.Connection, "installed", unknown)
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        assert any("what cannot be read" in note.text for note in service.notes())
 
 
 def test_a_write_that_is_refused_is_told_and_all_begins_anew(tmp_path: Path, switch: P4Switch) -> None:
