@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from p4.v1 import p4runtime_pb2
 from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
 from waiting import wait_for
 
@@ -161,11 +160,11 @@ def test_a_switch_that_tells_what_cannot_be_read_begins_anew(tmp_path: Path, swi
     with controller(config(tmp_path, switch.address)) as service:
         wait_for("the tables", lambda: programmed(service))
         if what == "digest":
-            told = p4runtime_pb2.DigestList(digest_id=DIGEST, list_id=1)
+            told = shim.p4runtime_pb2.DigestList(digest_id=DIGEST, list_id=1)
             told.data.add().struct.members.add(bitstring=b"x")
             switch.tell(digest=told)
         else:
-            old = p4runtime_pb2.IdleTimeoutNotification()
+            old = shim.p4runtime_pb2.IdleTimeoutNotification()
             old.table_entry.add()
             switch.tell(idle_timeout_notification=old)
         wait_for("another session", lambda: service.switch("s0").connections == 2)
