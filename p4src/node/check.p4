@@ -72,7 +72,8 @@ control CheckRoute(in headers_t hdr, inout metadata_t meta, out segment_t ret, o
             if (meta.reason == REASON_NONE) {
                 back.apply(ret, meta.node, meta.reason);
             }
-            if (meta.reason == REASON_NONE && fwd.ports[127:112] == (bit<16>)meta.in_port) {
+            if (meta.reason == REASON_NONE
+                && (fwd.ports[127:112] == (bit<16>)meta.in_port || fwd.ports[127:112] == ret.ports[127:112])) {
                 meta.reason = REASON_UTURN;
             }
         }

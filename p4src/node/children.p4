@@ -6,6 +6,7 @@ REGISTER("child_count", 8, NODE_TREES, child_count);
 REGISTER("child_marks", 256, NODE_TREES * 4, child_marks); // four times 8 marks
 REGISTER("child_segment", 144, NODE_TREES * NODE_CHILDREN, child_segment); // ports 128, number 8, local, 0
 REGISTER("child_heard", 48, NODE_TREES * NODE_CHILDREN, child_heard);
+REGISTER("child_asking", 32, NODE_TREES, child_asking); // a bit each: heard more than once, and has not said LAST
 
 #define CHILD_AT(C) (meta.node.tree ++ C[4:0])
 #define CHILD_IS(I, ROW, AT) child = (I < count && marks##ROW[32*AT+31:32*AT] == mark) ? 8w##I : child;
@@ -20,8 +21,8 @@ REGISTER("child_heard", 48, NODE_TREES * NODE_CHILDREN, child_heard);
 #define ROWS_READ(R) READ(child_marks, meta.node.tree ++ 2w##R, marks##R);
 #define ROWS_WRITE(R) WRITE(child_marks, meta.node.tree ++ 2w##R, marks##R);
 
-// fresh: the tree has its place only now.
-control Children(in segment_t ret, in bit<1> fresh, inout metadata_t meta) {
+// fresh: the tree has its place only now. asking: some child asks for more.
+control Children(in segment_t ret, in bit<8> flags, in bit<1> fresh, inout metadata_t meta, out bit<32> asking) {
     apply {
         bit<8> count;
         bit<256> marks0;
@@ -30,18 +31,22 @@ control Children(in segment_t ret, in bit<1> fresh, inout metadata_t meta) {
         bit<256> marks3;
         bit<32> mark;
         bit<8> child = 255;
+        bit<1> asks = 0;
         bit<144> segment = ret.ports ++ ret.n ++ ret.local ++ 7w0;
         READ(child_count, meta.node.tree, count);
+        READ(child_asking, meta.node.tree, asking);
         FOUR(ROWS_READ)
         HASH_32(mark, { segment });
         if (fresh == 1) {
             count = 0;
+            asking = 0;
         }
         MARKS(CHILD_IS)
         if (child != 255) {
             bit<144> known;
             READ(child_segment, CHILD_AT(child), known);
             meta.reason = known == segment ? REASON_NONE : REASON_CHILDREN; // two of one mark
+            asks = (flags & FLAG_LAST) == 0 ? 1w1 : 1w0;
         } else {
             if (count < NODE_CHILDREN) {
                 child = count;
@@ -66,6 +71,10 @@ control Children(in segment_t ret, in bit<1> fresh, inout metadata_t meta) {
         }
         if (meta.reason == REASON_NONE) {
             WRITE(child_heard, CHILD_AT(child), meta.now);
+            if (meta.past == 0) { // the rest of a range is no other interest
+                asking = (asking & ~(32w1 << child)) | ((31w0 ++ asks) << child);
+                WRITE(child_asking, meta.node.tree, asking);
+            }
         }
         meta.node.child = child;
     }

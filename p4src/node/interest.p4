@@ -47,6 +47,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
         segment_t fwd;
         bit<1> fresh = 0;
         bit<32> seq = hdr.datacast.seq;
+        bit<32> asking = 0;
         check_route.apply(hdr, meta, ret, fwd);
         if (meta.reason == REASON_NONE) {
             trees.apply(hdr.datacast.tree, 1w1, meta, fresh);
@@ -58,7 +59,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
                 WRITE(tree_order, meta.node.tree, 32w0);
                 WRITE(tree_answered, meta.node.tree, 32w0);
             }
-            children.apply(ret, fresh, meta);
+            children.apply(ret, hdr.datacast.flags, fresh, meta, asking);
         }
         if (meta.reason == REASON_NONE) {
             bit<32> bytes;
@@ -127,6 +128,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
                         WRITE(tree_order, meta.node.tree, entry.order);
                         hdr.datacast.stops = hdr.datacast.stops - 1;
                         hdr.datacast.length = meta.node.body;
+                        hdr.datacast.flags = asking != 0 ? hdr.datacast.flags & ~FLAG_LAST : hdr.datacast.flags;
                         hdr.datacast.lag = lag;
                         hdr.datacast.cache = hdr.datacast.cache > STORE_CODE ? STORE_CODE : hdr.datacast.cache;
                         hdr.datacast.more = 0;

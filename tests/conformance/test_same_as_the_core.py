@@ -58,10 +58,12 @@ def frames(rng: random.Random, tree: int) -> list[tuple[int, bytes]]:
         seq = rng.randrange(6)
         if rng.random() < 0.6:
             port = rng.randrange(1, 4)
-            flags = rng.choice(["", "", "", "NOCACHE", "RETX+NOCACHE", "path2"])
+            flags = rng.choice(["", "", "", "LAST", "NOCACHE", "RETX+NOCACHE", "path2"])
             more = rng.choice([0, 0, 0, 1, 3])
             behind = rng.choice([[], [5]])
-            path = [Stop(flags="store", ret=[port, *behind], fwd=[SOURCE]), Stop(flags="ret_local", ret=[3])]
+            onward = rng.choice([SOURCE] * 15 + [port % 3 + 1])  # that is another child's link, or the way back
+            back = rng.choice([port] * 3 + [onward])
+            path = [Stop(flags="store", ret=[back, *behind], fwd=[onward]), Stop(flags="ret_local", ret=[3])]
             packet = Datacast(type="interest", tree=tree, seq=seq, flags=flags, more=more, path=path)
             found.append((port, bytes(stack(c.LABEL_LOCAL) / packet)))
         else:
