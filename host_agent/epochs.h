@@ -11,7 +11,7 @@ enum { EPOCHS_MAX = 1024 };
 struct epochs {
   struct {
     char group[NAME_MAX_LEN + 1];
-    uint64_t epoch, routed_n; /* the highest; of that epoch the last `open` or `reroute` */
+    uint64_t epoch, routed_n; /* the highest; of that epoch the last `open` or `reroute`, or what `close` named */
   } row[EPOCHS_MAX];
   uint32_t n, next;
 };

@@ -76,12 +76,16 @@ static bool op_assign(struct request *r, struct fault *why) { return order(r, GR
 static bool op_digest(struct request *r, struct fault *why) { return order(r, GROUP_DIGEST, why); }
 static bool op_cut(struct request *r, struct fault *why) { return order(r, GROUP_CUT, why); }
 
+/* Also of a group that is not open: an `open` up to `n` may be on its way yet. */
 static bool op_close(struct request *r, struct fault *why)
 {
-  (void)why;
   const char *reason = json_string_value(json_object_get(r->whole, "reason"));
+  uint64_t n;
+  if (!get_integer(r->whole, "n", 0, (UINT64_C(1) << 53) - 1, 0, &n, why))
+    return false;
   if (r->group != NULL) /* closing twice is no error */
     group_close(r->group, reason == NULL ? "asked to" : reason, json_is_true(json_object_get(r->whole, "keep")));
+  epochs_note(&r->groups->epochs, r->id, r->epoch, n);
   return true;
 }
 

@@ -26,7 +26,7 @@ bool sendable_fault(struct fault *why, int error, const char *path)
   case ELOOP:
     return fault_set(why, "outside", "%s leads out of the allowed folder", path);
   default:
-    return fault_set(why, "io", "%s: %s", path, strerror(error));
+    return fault_set(why, fault_passes(error) ? "busy" : "io", "%s: %s", path, strerror(error));
   }
 }
 

@@ -231,6 +231,11 @@ static bool send_batch(struct source_tree *t, dc_time now, const struct dc_sourc
   for (unsigned i = 0; i < packets;) {
     int error;
     unsigned end = i + read_run(t->file, &p[i], packets - i, &error);
+    if (fault_passes(error)) { /* as if lost on the link */
+      while (i < end)
+        buf_unref(p[i++].buf);
+      continue;
+    }
     if (error != 0) {
       while (i < packets)
         buf_unref(p[i++].buf);

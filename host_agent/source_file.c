@@ -109,6 +109,10 @@ static void check(struct timer *t, dc_time now)
   struct fault why;
   struct stat st;
   int fd = sendable_fd(g->all->host, s->path, s->unfinished, O_PATH, &st, &why);
+  if (fd < 0 && strcmp(why.code, "busy") == 0) {
+    loop_timer(g->all->host->loop, t, now + CHECK_EVERY);
+    return;
+  }
   if (fd < 0) {
     group_fail(g, &why);
     return;
@@ -174,15 +178,36 @@ static bool answer(struct source_file *s, uint32_t block, struct ahead_block *ke
   return t != NULL;
 }
 
+static void left(struct source_file *s, uint32_t block)
+{
+  s->state[block] = NOT_HASHED;
+  if (block < s->first)
+    s->first = block;
+}
+
+/* It cannot be read just now. */
+static void hash_later(struct source_file *s, uint32_t block)
+{
+  struct loop *l = s->group->all->host->loop;
+  left(s, block);
+  (void)answer(s, block, NULL);
+  if (s->rest.pos == 0)
+    loop_timer(l, &s->rest, l->now + CHECK_EVERY);
+}
+
 static void hashed(struct job *j)
 {
   struct group *g = j->owner;
-  if (g == NULL || g->state != GROUP_RUNNING || j->error == EINTR || !judge(g, j)) {
+  bool goes_on = g != NULL && g->state == GROUP_RUNNING && j->error != EINTR;
+  if (goes_on)
+    g->local->under_way -= j->block == NULL;
+  if (goes_on && fault_passes(j->error))
+    hash_later(g->local, (uint32_t)j->tag);
+  if (!goes_on || fault_passes(j->error) || !judge(g, j)) {
     ahead_unref(j->block);
     return;
   }
   struct source_file *s = g->local;
-  s->under_way -= j->block == NULL;
   s->state[j->tag] = HASHED;
   if (!answer(s, (uint32_t)j->tag, j->block))
     ahead_unref(j->block);
@@ -236,13 +261,6 @@ static void hash_rest(struct timer *t, dc_time now)
   struct source_file *s = (struct source_file *)(void *)((char *)t - offsetof(struct source_file, rest));
   if (s->group->state == GROUP_RUNNING)
     hash_on(s);
-}
-
-static void left(struct source_file *s, uint32_t block)
-{
-  s->state[block] = NOT_HASHED;
-  if (block < s->first)
-    s->first = block;
 }
 
 static void leave_nothing(struct source_file *s)

@@ -42,7 +42,7 @@ bool target_fault(struct fault *why, int error, const char *name)
   case ENOTDIR:
     return fault_set(why, "not_writable", "%s: a part of the path is not a folder", name);
   default:
-    return fault_set(why, "io", "%s: %s", name, strerror(error));
+    return fault_set(why, fault_passes(error) ? "busy" : "io", "%s: %s", name, strerror(error));
   }
 }
 

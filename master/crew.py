@@ -256,13 +256,16 @@ class Crew:
         self._routed += 1
         return replace(self._what_to_open(), n=self._routed)
 
+    def closing(self, reason: str, keep: bool) -> Close:
+        return Close(reason, keep, self._routed)
+
     def _parts(self, members: list[Member]) -> dict[str, SourcePart | ReceiverPart]:
         return {m.name: self.own_opening(m) for m in members}
 
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
         asked = self.in_touch()
-        results = await self._insist(requests.CLOSE, asked, Close("another master begins anew", keep=True))
+        results = await self._insist(requests.CLOSE, asked, self.closing("another master begins anew", keep=True))
         for member in asked:
             if results.of(member.name).code != "unreachable":
                 member.met = self.began = True
@@ -347,7 +350,7 @@ class Crew:
             return
         members = [m for m in self.members.values() if m.opened and not m.suspect]
         with contextlib.suppress(DatacastError):
-            await self.request(requests.CLOSE, members, Close(reason[:500], keep))
+            await self.request(requests.CLOSE, members, self.closing(reason[:500], keep))
         self._root.leave()
 
     def hang_up(self) -> None:

@@ -155,6 +155,8 @@ class Fetch(Form, frozen=True):
 class Close(Form, frozen=True):
     reason: str
     keep: bool
+    n: int
+    """Of the last `open` or `reroute`: one that is on its way yet opens nothing."""
 
 
 B = TypeVar("B", bound=Form | None)

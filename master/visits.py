@@ -15,7 +15,6 @@ from . import requests
 from .agents import Line
 from .answers import StatusAnswer
 from .members import Member
-from .requests import Close
 from .signalling import Branch, Connection, SignallingError, Visit
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Visits:
             self._away.set_aside(member, "it is far behind the others")
             return
         if stranger:
-            await visit.ask(requests.CLOSE, me, Close("another master has taken over", keep=True))
+            await visit.ask(requests.CLOSE, me, self._crew.closing("another master has taken over", keep=True))
         member.met = self._crew.began = True
         part = Branch(member.name, member.addr, self._crew.own_opening(member))
         opened = (await visit.ask(requests.OPEN, part, self._crew.opening())).read().of(member.name)
@@ -169,7 +168,7 @@ class Visits:
             return
         try:
             async with self._at(member) as visit:
-                await visit.ask(requests.CLOSE, Branch(member.name, member.addr), Close(reason, keep))
+                await visit.ask(requests.CLOSE, Branch(member.name, member.addr), self._crew.closing(reason, keep))
         except SignallingError as error:
             log.info("group %s: %s: %s", self._crew.group, member.name, error)
 

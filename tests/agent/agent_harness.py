@@ -539,8 +539,8 @@ class Transfer:
     def status(self) -> dict[str, Message]:
         return self.client.request("status", self.members(), group=self.group)
 
-    def close(self, keep: bool = False) -> dict[str, Message]:
-        return self.client.request("close", self.members(), {"reason": "test", "keep": keep}, self.group)
+    def close(self, keep: bool = False, **more: object) -> dict[str, Message]:
+        return self.client.request("close", self.members(), {"reason": "test", "keep": keep, **more}, self.group)
 
     def deliver(self, timeout: float = 90.0) -> dict[str, Message]:
         """The whole way; every receiver's file is compared with the source's."""

@@ -242,9 +242,16 @@ def test_an_order_to_open_that_comes_after_the_group_was_closed_opens_nothing(pa
         assert {r["code"] for r in transfer.open(n=late).values()} == {"overtaken"}
         assert {r["code"] for r in transfer.status().values()} == {"no_group"}
     assert transfer.open(n=3)["b"]["ok"], "its master has called it back"
-    transfer.close()
+    assert transfer.close(n=5)["b"]["ok"] and transfer.close(n=4)["b"]["ok"]
+    for late in (4, 5):
+        assert {r["code"] for r in transfer.open(n=late).values()} == {"overtaken"}, "the close has come before it"
+    assert {r["code"] for r in transfer.close(n="x").values()} == {"bad_request"}
     transfer.client.epoch = 2
     assert transfer.open(n=1)["b"]["ok"], "the next master counts from the beginning"
+    transfer.client.epoch = 3
+    assert transfer.close(n=2)["b"]["ok"]
+    assert {r["code"] for r in transfer.open(n=2).values()} == {"overtaken"}
+    assert transfer.open(n=3)["b"]["ok"]
 
 
 def test_wrong_agent_at_an_address(line: Net) -> None:

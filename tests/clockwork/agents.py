@@ -380,6 +380,7 @@ class Agent:
             self.plane.watch.told_of_its_end(self.name, group, epoch)
             if role is not None:
                 self._close(role, keep=body.get("keep", False))
+            self.routed[group] = max(self.routed.get(group, 0), body["n"])
             return {"ok": True}
         if role is None:
             return _refused("no_group", f"group {group} is not open on this host")

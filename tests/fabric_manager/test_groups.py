@@ -131,7 +131,7 @@ def test_a_worker_of_an_earlier_epoch_is_refused_by_the_agents_too() -> None:
                 lambda: all(a.epochs.get(group["id"]) == 2 for a in map(it.world.agents.get, SIX)), "it has spoken"
             )
             await old.crew.connect()
-            results = await old.crew.request(CLOSE, old.crew.receivers, Close("from the past", keep=False))
+            results = await old.crew.request(CLOSE, old.crew.receivers, Close("from the past", keep=False, n=9))
             old.crew.hang_up()
             assert {r.code for r in results.values()} == {"stale"}
             return await it.end(group)

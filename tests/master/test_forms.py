@@ -75,7 +75,7 @@ def test_each_event_is_described_with_its_fields(event: type[msgspec.Struct]) ->
         (requests.SourcePart("/f", [7], wants=[]), {"role": "source", "path": "/f", "roots": [7], "wants": []}),
         (requests.ReceiverPart("/d", {}), {"role": "receiver", "dest": "/d", "routes": {}}),
         (requests.Fetch(leave=[(1, 2)]), {"leave": [[1, 2]]}),
-        (requests.Close("why", keep=False), {"reason": "why", "keep": False}),
+        (requests.Close("why", keep=False, n=4), {"reason": "why", "keep": False, "n": 4}),
         (requests.Rates(4, {"7": None}), {"n": 4, "rates": {"7": None}}),
     ],
     ids=lambda value: type(value).__name__,
