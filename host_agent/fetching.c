@@ -259,11 +259,17 @@ void fetching_repeat(struct group *g)
   }
 }
 
+void fetching_stop(struct group *g)
+{
+  file_unref(g->fetching->file);
+  g->fetching->file = NULL;
+}
+
 void fetching_close(struct group *g)
 {
   struct fetching *f = g->fetching;
   worker_forget(host_of(g)->fetch, g);
-  file_unref(f->file);
+  fetching_stop(g);
   objects_unref(f->objects);
   free(f->state);
   free(f);

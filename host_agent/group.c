@@ -73,6 +73,8 @@ void group_fail(struct group *g, const struct fault *why)
   log_warn("group %s: failed (%s): %s", g->id, why->code, why->text);
   if (g->source != NULL)
     source_stop(g);
+  if (g->fetching != NULL)
+    fetching_stop(g);
   if (g->receiver != NULL)
     receiver_stop(g, false);
   tell_failed(g);

@@ -315,6 +315,8 @@ void source_stop(struct group *g)
   struct source *s = g->source;
   for (unsigned i = 0; i < s->trees; i++)
     detach(s->tree[i]);
+  file_unref(s->file);
+  s->file = NULL;
   if (g->local != NULL)
     source_file_stop(g);
 }
@@ -325,7 +327,6 @@ void source_close(struct group *g)
   source_stop(g);
   while (s->trees > 0)
     drop_tree(g, 0);
-  file_unref(s->file);
   if (g->local != NULL)
     source_file_close(g);
   loop_bury(g->all->host->loop, s);

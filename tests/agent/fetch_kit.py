@@ -57,13 +57,13 @@ class Fetcher:
         return self.client.request("open", members, {**everyone, "trees": [tree]}, GROUP)["b"]
 
     def open_below(self, path: Path, url: str) -> Message:
-        """b fetches, and gets from a, which has the file, what comes over the tree."""
-        tree = {"id": 8, "rate_max_bps": 10**9, "credits": 32}
+        """b fetches, begins a tree, and gets from a, which has the file, what comes over another one."""
+        trees = [{"id": tree, "rate_max_bps": 10**9, "credits": 32} for tree in (8, 9)]
         everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "a", "lease_ms": 20_000}
-        everyone |= {"origin": {"objects": [{"url": url}]}, "trees": [tree]}  # type: ignore[dict-item]
-        fetcher = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "fetches": True}
-        fetcher["routes"] = {"8": path_direct().hex()}
-        source = self.net.member("a", {"role": "source", "path": str(path)})
+        everyone |= {"origin": {"objects": [{"url": url}]}, "trees": trees}  # type: ignore[dict-item]
+        fetcher: Message = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "fetches": True}
+        fetcher |= {"routes": {"8": path_direct().hex()}, "roots": [9]}
+        source = self.net.member("a", {"role": "source", "path": str(path), "roots": [8]})
         return self.client.request("open", self.net.member("b", fetcher, [source]), everyone, GROUP)["b"]
 
     def from_above(self, pieces: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, digest, inside, random_file, read, run, until
+from agent_harness import ASAN, Agent, Message, Net, digest, inside, random_file, read, run, until
 from fetch_kit import BLOCK, GROUP, PER_BLOCK, PIECE, Fetcher
 from liar import Liar
 from paced import Paced
@@ -189,6 +190,12 @@ def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, h
     assert liar.asked["x"] == 2
 
 
+def deleted(agent: Agent) -> list[str]:
+    """Received files without a name that the agent has open."""
+    links = [os.readlink(fd) for fd in Path(f"/proc/{agent.process.pid}/fd").iterdir()]
+    return [link for link in links if link.startswith(str(agent.folder)) and link.endswith("(deleted)")]
+
+
 @pytest.fixture
 def below(fetcher: Fetcher, liar: Liar, tmp_path: Path) -> Fetcher:
     """One that fetches a block from an origin which stands still, beside a host that has the file."""
@@ -218,6 +225,7 @@ def test_what_an_origin_puts_over_a_verified_block_is_found(below: Fetcher, liar
     failed = below.client.event("failed", "b")
     assert failed and failed["code"] == "changed", failed
     assert not below.net.agents["b"].leftovers()
+    until(lambda: not deleted(below.net.agents["b"]), "the disk has its room again", 5.0)
 
 
 def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:
