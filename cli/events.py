@@ -12,7 +12,7 @@ import typer
 from datacast.controller.api import DEFAULT_URL, ControllerClient
 from datacast.controller.api.records import Event
 from datacast.core.visible import visible
-from datacast.fabric_manager.api.records import AllGroups, GroupChange
+from datacast.fabric_manager.api.records import AllGroups, GroupChange, GroupForgotten
 from datacast.fabric_manager.api.topology import LinkChange, NodeChange, Topology
 from datacast.services.problems import Problem
 
@@ -64,6 +64,8 @@ def told(event: Event) -> str:
     """An event for a person."""
     if isinstance(event, GroupChange):
         return f"group {event.id} {event.state} {event.fraction:.0%}, {rate_text(event.rate_bps)}"
+    if isinstance(event, GroupForgotten):
+        return f"group {event.id} forgotten"
     if isinstance(event, LinkChange):
         return f"link {event.u} - {event.v} {'up' if event.up else 'down'}"
     if isinstance(event, NodeChange):

@@ -38,35 +38,34 @@ function listen() {
   stream.onopen = () => { connected.value = true; };
   // The state may have changed while nobody listened: begin anew.
   stream.onerror = () => { stream.close(); connected.value = false; again = setTimeout(start, 1500); };
-  for (const kind of ["group", "group.state", "group.progress"]) stream.addEventListener(kind, (e) => onGroup(JSON.parse(e.data)));
-  for (const kind of ["link", "link.up", "link.down"]) stream.addEventListener(kind, (e) => onLink(JSON.parse(e.data)));
-  for (const kind of ["node", "node.up", "node.down"]) stream.addEventListener(kind, (e) => onNode(JSON.parse(e.data)));
-  stream.addEventListener("topology", (e) => { const t = JSON.parse(e.data); if (t.nodes) topology.value = t; });
+  const on = (kind, act) => stream.addEventListener(kind, (e) => act(JSON.parse(e.data)));
+  on("group", onGroup);
+  on("forgotten", onForgotten);
+  on("link", onLink);
+  on("node", onNode);
+  on("topology", (t) => { topology.value = t; });
 }
 
-function onGroup(event) {
-  const group = typeof event.group === "object" && event.group ? event.group : event;
-  const id = group.id ?? event.group;
-  if (!id) return;
+function onGroup(group) {
+  groups.value = new Map(groups.value).set(group.id, { ...groups.value.get(group.id), ...group });
+}
+
+function onForgotten({ id }) {
   const next = new Map(groups.value);
-  next.set(id, { ...(next.get(id) ?? {}), ...group, id });
+  next.delete(id);
   groups.value = next;
 }
 
-function onLink(event) {
+function onLink(changed) {
   const t = topology.value;
   if (!t) return;
-  const links = Array.isArray(event.links) ? event.links : [event.link && typeof event.link === "object" ? event.link : event];
-  const key = (l) => [l.u ?? l.from, l.v ?? l.to].sort().join(" ");
-  const changed = new Map(links.map((l) => [key(l), l]));
-  topology.value = { ...t, links: t.links.map((l) => (changed.has(key(l)) ? { ...l, up: changed.get(key(l)).up } : l)) };
+  const same = (l) => (l.u === changed.u && l.v === changed.v) || (l.u === changed.v && l.v === changed.u);
+  topology.value = { ...t, links: t.links.map((l) => (same(l) ? { ...l, up: changed.up } : l)) };
 }
 
-function onNode(event) {
+function onNode(node) {
   const t = topology.value;
-  if (!t) return;
-  const node = event.node && typeof event.node === "object" ? event.node : event;
-  topology.value = { ...t, nodes: t.nodes.map((n) => (n.name === node.name ? { ...n, ...node } : n)) };
+  if (t) topology.value = { ...t, nodes: t.nodes.map((n) => (n.name === node.name ? { ...n, ...node } : n)) };
 }
 
 export async function signIn(token) {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datacast.controller.sites.coordinator import Coordinator
     from datacast.controller.southbound.service import Switches
 
-EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `link`, `node`"
+EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `forgotten`, `link`, `node`"
 STREAMS_MAX = 256
 """Streams of events at once."""
 

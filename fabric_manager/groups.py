@@ -24,7 +24,7 @@ from datacast.services.store import Conflict, Lost, StoreError
 from . import hub, machine, requests
 from .admission import Admission, Caps
 from .api import GroupSpec, orders, reports
-from .api.records import Plan
+from .api.records import GroupForgotten, Plan
 from .api.reports import ReportAnswer
 from .api.topology import Change, Topology
 from .carried import Carried
@@ -268,8 +268,12 @@ class Groups:
                 await self.kept.remove(GROUPS + group, held.revision)
             except StoreError as error:
                 raise unwritten(error) from error
-            self._groups.pop(group, None)
+            self._drop(group)
         return held.record
+
+    def _drop(self, group: str) -> None:
+        if self._groups.pop(group, None):
+            self._publish(GroupForgotten(id=group))
 
     async def resume(self, group: str) -> Record:
         """Start a group again that has failed or reached a part of its receivers. Raises Problem."""
@@ -423,7 +427,7 @@ class Groups:
             async with held.lock:  # it may just be resumed
                 if not machine.final(held.record) or self._groups.get(held.record.id) is not held:
                     continue
-                del self._groups[held.record.id]
+                self._drop(held.record.id)
                 try:
                     await self.kept.remove(GROUPS + held.record.id, held.revision)
                 except StoreError as error:

@@ -14,7 +14,7 @@ from datacast.services.service import answer, install_problem_handlers, problem_
 from datacast.services.store import StoreError
 
 from .api import Name, NodeSpec
-from .api.records import AllGroups, FabricHealth, GroupChange, GroupSummary, TreeIds, WorkerRow
+from .api.records import AllGroups, FabricHealth, GroupChange, GroupForgotten, GroupSummary, TreeIds, WorkerRow
 from .fabric import Fabric
 from .group_routes import add_group_routes
 from .groups import Groups
@@ -32,7 +32,7 @@ SiteGroupId = Annotated[str, Path(pattern=r"^s-[0-9a-f]{16}$")]
 
 TOPICS = {
     "topology": {"topology", "link", "node"},
-    "groups": {"group", "groups"},
+    "groups": {"group", "forgotten", "groups"},
 }
 
 
@@ -147,7 +147,8 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         types = set().union(*(TOPICS[name] for name in names)) if names else set()
         subscription = hub.subscribe(
             lambda e: (
-                e.__struct_config__.tag in types and (not isinstance(e, GroupChange) or group is None or e.id == group)
+                e.__struct_config__.tag in types
+                and (group is None or not isinstance(e, GroupChange | GroupForgotten) or e.id == group)
             )
         )
         missed = hub.since(since) if since is not None else None

@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 
 from msgspec import structs
 
-from .api.records import AllGroups, GroupChange
+from .api.records import AllGroups, GroupChange, GroupForgotten
 from .api.topology import Change
 
 QUEUE_MAX = 4096
 E = TypeVar("E")
-Event = Change | GroupChange | AllGroups
+Event = Change | GroupChange | GroupForgotten | AllGroups
 
 
 class Subscription(Generic[E]):

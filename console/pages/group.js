@@ -114,7 +114,7 @@ function Actions({ group, again }) {
   return html`<div class="row">
     ${!over && !asked ? html`<button onClick=${() => setAsked(true)}>Cancel</button>` : ""}
     ${!over && asked ? html`<span>End it for all receivers? <button class="main" onClick=${() => act(`${path}/cancel`, "POST")}>Yes, cancel</button> <button onClick=${() => setAsked(false)}>No</button></span>` : ""}
-    ${["failed", "partial", "cancelled"].includes(group.state) ? html`<button onClick=${() => act(`${path}/resume`, "POST")}>Resume</button>` : ""}
+    ${["failed", "partial"].includes(group.state) ? html`<button onClick=${() => act(`${path}/resume`, "POST")}>Resume</button>` : ""}
     ${over ? "" : html`<form class="row" onSubmit=${add}><label>One receiver more <input name="host" required size="8" /></label><button>Add</button></form>`}
     <a href=${path}>JSON</a><${Fail} error=${error} /></div>`;
 }

@@ -15,7 +15,15 @@ from datacast.fabric_manager.api.orders import Ping
 from datacast.fabric_manager.api.reports import GroupFailure
 from datacast.services.described import Described
 
-Event = records.AllGroups | records.GroupChange | topology.Topology | topology.NodeChange | topology.LinkChange | Ping
+Event = (
+    records.AllGroups
+    | records.GroupChange
+    | records.GroupForgotten
+    | topology.Topology
+    | topology.NodeChange
+    | topology.LinkChange
+    | Ping
+)
 
 
 class SitePart(Described, msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,13 @@ class GroupChange(GroupSummary, frozen=True, kw_only=True, tag_field="type", tag
     """Which event it is, of its fabric manager."""
 
 
+class GroupForgotten(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", tag="forgotten"):
+    """It had ended, and is known no more."""
+
+    event: str = ""
+    id: str
+
+
 class AllGroups(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", tag="groups"):
     event: str
     groups: list[GroupSummary]

@@ -172,6 +172,31 @@ def test_what_comes_behind_the_one_who_forgets_a_group_is_told_that_it_is_not_th
     assert [(one.status, one.code) for one in others] == [(404, "group_not_found")] * 3
 
 
+def test_whoever_follows_events_hears_of_groups_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On request, and as the oldest. Else their lists grow for as long as they follow."""
+    monkeypatch.setattr(module, "KEEP_GROUPS", 1)
+
+    async def scenario() -> tuple[list[str], list[dict[str, Any]]]:
+        async with lab(star(3)) as it:
+            events: list[dict[str, Any]] = []
+
+            async def follow() -> None:
+                async for event in it.client.events(["groups"]):
+                    events.append(event)
+
+            following = asyncio.create_task(follow())
+            await until(lambda: events, "the stream is open")
+            ids = [(await it.end(await it.start("h0", ["h1"], 1000)))["id"] for _ in range(2)]
+            await it.client.forget_group(ids[1])
+            forgotten = lambda: [event for event in events if event["type"] == "forgotten"]  # noqa: E731
+            await until(lambda: len(forgotten()) == 2, "both are forgotten")
+            following.cancel()
+            return ids, forgotten()
+
+    ids, told = run(scenario())
+    assert [event["id"] for event in told] == ids and all(event["event"] for event in told)
+
+
 def test_nobody_looks_for_a_worker_of_a_group_that_was_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store fails, and the worker that was to have it dies, at one moment."""
 
