@@ -10,7 +10,6 @@ import time
 from ports import free_ports
 
 from datacast.lab.lab import LabOptions
-from datacast.services.priority import go_realtime
 
 from .campaign import Campaign
 from .cluster import Cluster
@@ -36,8 +35,6 @@ def main() -> int:
     with Cluster(options, args.name) as lab:
         lab.up()
         print(f"kills: logs in {lab.work}/logs", flush=True)
-        if lab.control_priority:  # or it would measure how long it waits for a processor itself
-            go_realtime(lab.control_priority + 1)
         say = lambda text: print(text, flush=True)  # noqa: E731
         campaign = Campaign(lab, args.seed, args.kills, args.transfers, args.size, tuple(args.gap), say)
         began = time.monotonic()

@@ -30,7 +30,8 @@ from .cluster import MANAGERS, MEMBERS, Cluster, Say, kill_process
 RECEIVERS_MAX = 5
 AGAIN_S = 0.1
 """Between a process's end and its next start."""
-LOOK_S = 0.02
+LOOK_S = 0.05
+"""Logs say when a take-over was over (`_look_at_logs`): more looks would only be more for the leader to answer."""
 MIN_WORKERS = 2
 PATIENCE_S = 60.0
 """A take-over that takes longer has failed: some take a second, and a busy machine makes them longer."""
