@@ -78,11 +78,23 @@ static bool grow(struct bufpool *p, unsigned k)
   return true;
 }
 
-struct dc_buf *bufpool_get(struct bufpool *p, uint32_t bytes)
+static unsigned size_for(const struct bufpool *p, uint32_t bytes)
 {
   unsigned k = 0;
   while (k < BUF_SIZES && p->size[k] < bytes)
     k++;
+  return k;
+}
+
+uint32_t bufpool_size(const struct bufpool *p, uint32_t bytes)
+{
+  unsigned k = size_for(p, bytes);
+  return p->size[k < BUF_SIZES ? k : BUF_SIZES - 1];
+}
+
+struct dc_buf *bufpool_get(struct bufpool *p, uint32_t bytes)
+{
+  unsigned k = size_for(p, bytes);
   if (k == BUF_SIZES || (p->free[k] == NULL && !grow(p, k))) {
     p->refused++;
     return NULL;

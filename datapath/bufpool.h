@@ -43,6 +43,9 @@ extern const struct dc_buf_ops bufpool_ops;
 void bufpool_init(struct bufpool *p, uint32_t largest, size_t limit) __attribute__((nonnull));
 void bufpool_close(struct bufpool *p) __attribute__((nonnull));
 
+/* Bytes of the smallest buffer that holds so many. */
+uint32_t bufpool_size(const struct bufpool *p, uint32_t bytes) __attribute__((nonnull));
+
 /* A buffer of at least `bytes`, owned once, data == mem. NULL at the bound, counted. */
 struct dc_buf *bufpool_get(struct bufpool *p, uint32_t bytes) __attribute__((nonnull));
 

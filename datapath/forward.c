@@ -350,11 +350,24 @@ bool forward_interest(struct forward *f, dc_time now, const struct dc_path *path
   return true;
 }
 
+/* So many packets as half of the buffers hold, however short they are. None is longer than its port takes; a slot takes none. */
+static uint32_t packets_kept(const struct forward *f)
+{
+  uint32_t longest = 0;
+  for (uint16_t i = 0; i < f->ports; i++) {
+    const struct netif *n = f->port[i]->nif;
+    if (!n->slot && n->mtu > longest)
+      longest = n->mtu;
+  }
+  return (uint32_t)(f->pool.limit / 2 / bufpool_size(&f->pool, longest + DC_ETHER_LEN + DC_PREFIX_MAX));
+}
+
 void forward_replace(struct forward *f, uint16_t port, struct netif *nif)
 {
   struct netport *p = f->port[port];
   if (!netport_replace(p, nif))
     log_error("port %u: epoll: it is looked at only when others wake this process", port);
+  dc_node_set_packets(f->node.core, packets_kept(f));
   linkstate_anew(&p->base.link, f->loop->now);
   engine_set_carrier(&f->engine, &p->base, nif->up);
 }
@@ -405,8 +418,7 @@ void forward_round(void *arg, dc_time now)
 
 /* ---- set-up ---- */
 
-static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t largest, size_t pool_limit,
-                      struct fault *why)
+static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t largest, struct fault *why)
 {
   struct dc_node_cfg n;
   if (cfg->cache_bytes < largest)
@@ -421,7 +433,7 @@ static bool make_node(struct forward *f, const struct forward_cfg *cfg, uint32_t
   uint32_t part = cfg->cache_memory / cfg->of;
   n.cache_bytes_max = part > cfg->cache_bytes ? part : cfg->cache_bytes;
   n.memory_bytes = part;
-  n.memory_packets = (uint32_t)(pool_limit / 2 / largest); /* half of the buffers, however short the packets are */
+  n.memory_packets = packets_kept(f);
   n.trees = (cfg->cache_trees + cfg->of - 1) / cfg->of;
   return engine_node_open(&f->node, &n, &bufpool_ops, why);
 }
@@ -468,9 +480,8 @@ bool forward_open(struct forward *f, struct loop *loop, const struct forward_cfg
   }
   f->engine.no_links = cfg->index > 0;
   largest += DC_ETHER_LEN + DC_PREFIX_MAX;
-  size_t limit = 2 * (size_t)cfg->cache_memory / cfg->of + (8u << 20);
-  bufpool_init(&f->pool, largest, limit);
-  if (!ok || !make_node(f, cfg, largest, limit, why)) {
+  bufpool_init(&f->pool, largest, 2 * (size_t)cfg->cache_memory / cfg->of + (8u << 20));
+  if (!ok || !make_node(f, cfg, largest, why)) {
     forward_close(f);
     return false;
   }

@@ -42,6 +42,7 @@ struct netif {
   bool tells_carrier;    /* `up` is kept current; of others the kernel tells it */
   bool full_hello;       /* hellos as long as the link's MTU: a path that carries less is no link */
   bool ipv6;             /* a tunnel's network */
+  bool slot;             /* for a tunnel that is yet to come: its mtu is the most that one may have */
   uint64_t rx_truncated; /* longer than the ring's slots */
   uint64_t rx_malformed; /* datagrams that hold no frame; frames of a VLAN, which are of another link */
 };

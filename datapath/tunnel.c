@@ -476,7 +476,8 @@ static struct slot *slot_new(struct fault *why)
     fault_set(why, "io", "out of memory");
     return NULL;
   }
-  s->base = (struct netif){.ops = &slot_ops, .fd = -1, .name = "tunnel", .mtu = SLOT_MTU, .full_hello = true};
+  s->base =
+      (struct netif){.ops = &slot_ops, .fd = -1, .name = "tunnel", .mtu = SLOT_MTU, .full_hello = true, .slot = true};
   for (unsigned i = 0; i < 4; i++)
     s->fd[i / 2][i % 2] = -1;
   return s;

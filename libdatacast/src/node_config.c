@@ -135,6 +135,8 @@ void dc_node_set_copies(dc_node *node, uint16_t ports)
     node->copies = ports < DC_REPLICATE_PORTS ? ports : DC_REPLICATE_PORTS;
 }
 
+void dc_node_set_packets(dc_node *node, uint32_t most) { node->cfg.memory_packets = most; }
+
 void dc_node_wipe(dc_node *node)
 {
   for (struct dc_tree *t = NULL; (t = dc_tree_next(&node->trees, t)) != NULL;)

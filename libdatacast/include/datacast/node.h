@@ -42,6 +42,8 @@ typedef struct dc_node dc_node;
 /* `memory` is zeroed, aligned to 64 and stays the caller's; `ops` must outlive the node. */
 dc_node *dc_node_init(void *memory, const struct dc_node_cfg *cfg, const struct dc_buf_ops *ops)
     __attribute__((nonnull));
+/* The bound of cfg.memory_packets from now on. */
+void dc_node_set_packets(dc_node *node, uint32_t most) __attribute__((nonnull));
 /* Give every cached packet back (before freeing the memory, or as a restart). */
 void dc_node_clear(dc_node *node) __attribute__((nonnull));
 
