@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datacast.services.tokens import Token
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The controller's token file.")]
+Role = Literal["viewer", "operator", "admin"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 HELP = """Make, list and revoke tokens for the REST API.
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def create(
     file: File,
-    role: Annotated[str, typer.Option(help="viewer, operator or admin.")] = "operator",
+    role: Annotated[Role, typer.Option(help="What it may do.")] = "operator",
     name: Annotated[str, typer.Option(help="Whose it is, for the list.")] = "",
     days: Annotated[float | None, typer.Option(metavar="N", min=0.01, max=36500, help="How long it holds.")] = None,
     as_json: Json = False,

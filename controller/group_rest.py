@@ -55,6 +55,10 @@ EXAMPLE = {
 Spec = Annotated[GroupSpec, Body(examples=[EXAMPLE])]
 
 
+def _age(group: SiteGroup) -> tuple[int, str]:
+    return group.created_ns, group.id
+
+
 def router(
     client: FabricManagerClient,
     sites: Coordinator | None = None,
@@ -99,7 +103,8 @@ def router(
     @routes.get(
         "/groups",
         responses={200: {"model": list[GroupRow]}, **problems(404, 422, 503)},
-        summary="Groups, oldest first, without their per-receiver figures; Link: rel=next leads to the next page",
+        summary="Groups, oldest first, those of several sites before the others, without their per-receiver figures; "
+        "Link: rel=next leads to the next page",
     )
     async def listing(
         request: Request,
@@ -113,21 +118,25 @@ def router(
         limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE,
         fields: Annotated[str | None, Query(description="only these keys of each, by comma", max_length=512)] = None,
     ) -> Response:
-        rows: list[FabricGroupSummary] = await client.groups(
-            state, source=source, requested_by=requested_by, label=label or None, after=after, limit=limit
-        )
-        full = len(rows) == limit
-        headers = {}
-        if sites is not None and after is None:
+        rows: list[FabricGroupSummary] = []
+        last = of_sites(after) if after is not None else None
+        if sites is not None and (after is None or last is not None):
             labels = [text.partition("=")[::2] for text in label]
-            rows[:0] = [
+            every = sorted(sites.groups.values(), key=_age)
+            rows += [
                 one
-                for one in (row(group, sites.name) for group in sites.groups.values())
+                for one in (row(group, sites.name) for group in every if last is None or _age(group) > _age(last))
                 if state in (None, one.state) and source in (None, one.source)
                 and requested_by in (None, one.requested_by)
                 and all(one.labels.get(name) == value for name, value in labels)
-            ]  # fmt: skip
-        if full:
+            ][:limit]  # fmt: skip
+        if len(rows) < limit:
+            rows += await client.groups(
+                state, source=source, requested_by=requested_by, label=label or None,
+                after=None if last is not None else after, limit=limit - len(rows),
+            )  # fmt: skip
+        headers = {}
+        if len(rows) == limit:
             headers["link"] = f'<{request.url.include_query_params(after=rows[-1].id)}>; rel="next"'
         if not fields:
             return answer(rows, headers=headers)

@@ -193,10 +193,10 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     good("token", "revoke", path, json.loads(good("token", "list", path, "--json"))[-1]["id"])
     assert "revoked" in good("token", "revoke", path, made["id"])
     assert [entry["role"] for entry in json.loads(good("token", "list", path, "--json"))] == ["admin"]
-    for args, words in (
-        (["revoke", path, "t-none"], "holds no token 't-none'"),
-        (["create", path, "--role", "king"], "there is no role 'king'"),
-        (["list", tmp_path / "none"], "cannot read"),
+    for args, code, words in (
+        (["revoke", path, "t-none"], 1, "holds no token 't-none'"),
+        (["create", path, "--role", "king"], 2, "'king' is not one of 'viewer', 'operator', 'admin'"),
+        (["list", tmp_path / "none"], 1, "cannot read"),
     ):
         done = datacast("token", *args)
-        assert done.returncode == 1 and words in done.stderr, done.stderr
+        assert done.returncode == code and words in done.stderr, done.stderr

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import made_records
 import numpy as np
 import pytest
 from mesh import Site, mesh, play, until
@@ -148,6 +149,32 @@ def test_groups_of_several_sites_are_found_as_others_are(query: str, there: bool
             return (await http.get(f"/groups?{query}")).json()
 
     assert len(asyncio.run(body())) == there
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8])
+def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: int) -> None:
+    """Three groups of several sites, younger ones made known first, and four others."""
+    every = {f"s-{n:016x}": site_group(id=f"s-{n:016x}", created_ns=9 - n // 2) for n in range(3)}
+    others = [f"g-{n}" for n in range(4)]
+
+    class Client:
+        async def groups(self, *asked: Any, after: str | None, limit: int, **filters: Any) -> list[Any]:
+            first = others.index(after) + 1 if after is not None else 0
+            return [made_records.summary(id=one) for one in others[first : first + limit]]
+
+    async def body() -> list[list[str]]:
+        app = make_app(Client(), sites=SimpleNamespace(name="ams", groups=every))  # type: ignore[arg-type]
+        pages, url = list[list[str]](), f"/groups?limit={limit}"
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
+            while url:
+                answer = await http.get(url)
+                pages.append([one["id"] for one in answer.json()])
+                url = answer.links.get("next", {}).get("url", "")
+        return pages
+
+    pages = asyncio.run(body())
+    assert all(len(page) <= limit for page in pages)
+    assert [one for page in pages for one in page] == [f"s-{n:016x}" for n in (2, 0, 1)] + others
 
 
 def test_a_group_that_is_forgotten_while_its_end_is_told_stays_so(tmp_path: Path) -> None:
