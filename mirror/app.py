@@ -41,7 +41,7 @@ def _media_type(path: Path) -> str:
                 return kind
             if isinstance(told, dict) and "manifests" in told:
                 return "application/vnd.oci.image.index.v1+json"
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         pass
     return "application/vnd.oci.image.manifest.v1+json"
 

@@ -48,7 +48,7 @@ class Answer:
         """Raises OriginError for what is no object."""
         try:
             value = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             raise OriginError("bad_answer", f"{name}: what {self.url} answers is no JSON object")

@@ -49,6 +49,7 @@ ROWS = [
 
 def one(row: Row, out: Path) -> dict[str, Any]:
     path = out / f"{row.name.replace(' ', '-')}.json"
+    path.unlink(missing_ok=True)  # of an earlier run
     command = [str(DATACAST), "lab", "run", *shlex.split(row.arguments), "--json", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     if not path.exists():

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections import OrderedDict
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -28,6 +29,7 @@ from . import wants
 from .book import Book
 from .exchanges import Exchanges
 from .gateway import Gateway
+from .kept import Kept
 from .naming import for_site, reaches_out, split
 from .parents import Parents
 from .peers import Peers
@@ -52,6 +54,7 @@ class Coordinator:
         self._exchanges = Exchanges(client, peers, self.groups, gateway.sharing)
         self._parents = Parents(client, peers, self._book, self._exchanges, self.cancel)
         self._task: asyncio.Task[None] | None = None
+        self._rounds: Kept[str | None] = Kept()
         self._still: dict[str, tuple[float, list[float]]] = {}
         """Groups whose source is lost: how far their parts are, and since when."""
         self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -70,6 +73,7 @@ class Coordinator:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._rounds.stop()
         await self._parents.stop()
         await self._exchanges.stop()
         await self.peers.close()
@@ -273,16 +277,21 @@ class Coordinator:
                 self._exchanges.keep()
             except Exception:  # what is under way goes on
                 log.exception("other sites")
-            for group_id in tuple(self.groups):
-                group = self.groups.get(group_id)  # it may have been forgotten meanwhile
-                if group is not None and not self._over(group):
-                    try:
-                        await self._look(group)
-                    except (Problem, SiteError) as error:
-                        log.info("group %s: %s", group.id, error.message)
-                    except Exception:  # of one group: the others go on
-                        log.exception("group %s", group.id)
+            parents = {group.parent for group in self.groups.values() if not self._over(group)}
+            self._rounds.keep({parent: partial(self._round, parent) for parent in parents})
             await asyncio.sleep(TICK_S)
+
+    async def _round(self, parent: str | None) -> None:
+        """A look at each of the groups that come from there. One site that answers late holds up no other's."""
+        for group_id in [group.id for group in self.groups.values() if group.parent == parent]:
+            group = self.groups.get(group_id)  # it may have been forgotten meanwhile
+            if group is not None and not self._over(group):
+                try:
+                    await self._look(group)
+                except (Problem, SiteError) as error:
+                    log.info("group %s: %s", group.id, error.message)
+                except Exception:  # of one group: the others go on
+                    log.exception("group %s", group.id)
 
     def _over(self, group: SiteGroup) -> bool:
         """Nothing is left to do for it."""

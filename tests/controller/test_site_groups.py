@@ -230,6 +230,30 @@ def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.Lo
     assert "what nobody has thought of" in caplog.text
 
 
+def test_a_site_that_does_not_answer_holds_up_no_group_of_another(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosts = {**TWO, "oak": ["o0", "o1"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams", "oak"]}) as sites:
+            ams, sfo, oak = sites.values()
+            for site in (ams, oak):
+                give(site)
+            tell, never, asked = sfo.coordinator.peers.tell, asyncio.Event(), asyncio.Event()
+
+            async def silent(name: str, group: str, progress: Progress) -> Any:
+                if name == "ams":
+                    asked.set()
+                    await never.wait()
+                return await tell(name, group, progress)
+
+            sfo.coordinator.peers.tell = silent  # type: ignore[method-assign]
+            await ams.made(["sfo/s0"], dest_path="ams")
+            await asyncio.wait_for(asked.wait(), 60)
+            async with asyncio.timeout(30):
+                assert (await oak.end(await oak.made(["sfo/s1"])))["state"] == "done"
+
+    play(steps)
+
+
 def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path) -> None:
     """Else the group runs for ever after the next start: who was told of its end tells it once."""
 

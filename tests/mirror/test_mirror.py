@@ -192,6 +192,7 @@ def test_names_as_containerd_has_them() -> None:
         ({"mediaType": 7}, "oci.image.manifest.v1+json"),
         ([], "oci.image.manifest.v1+json"),
         ("{", "oci.image.manifest.v1+json"),
+        ("[" * 100_000, "oci.image.manifest.v1+json"),
         ({"manifests": [], "mediaType": 1, "room": "x" * (4 << 20)}, "oci.image.manifest.v1+json"),
     ],
 )

@@ -112,6 +112,8 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
         for tag, body in (("index", index), ("odd", layer))
     ]
     rows.append("location = /v2/x/manifests/text { default_type text/html; return 200 'hello'; }")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    rows.append(f"location = /v2/x/manifests/deep {{ alias {tmp_path}/deep; }}")
     rows.append("location = /v2/x/manifests/busy { add_header Retry-After 7 always; return 429; }")
     rows.append(f"location = /v2/x/manifests/sha256:{64 * '1'} {{ default_type {kinds['odd']}; return 200 '{{}}'; }}")
     rows.append("location = /v2/x/manifests/round { return 302 /v2/x/manifests/round; }")
@@ -119,6 +121,7 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
         ":index": ("not_found", "linux/arm64/v8"),
         ":odd": ("bad_answer", "digest"),
         ":text": ("bad_answer", "JSON"),
+        ":deep": ("bad_answer", "JSON"),
     }
     wanted |= {":busy": ("throttled", "7 s"), f"@sha256:{64 * '1'}": ("digest", "expected")}
     wanted |= {":round": ("bad_answer", "redirects")}
