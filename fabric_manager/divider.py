@@ -55,6 +55,10 @@ class _Known:
     """How often they were."""
     bound: float = float("inf")
     """What it seems able to use."""
+    fresh: bool = False
+    """It has had one master at most, and nothing has come of it: only then may it be refused for its deadline."""
+    late: bool = False
+    """It is refused for its deadline, until its master has ended it."""
 
 
 class Divider:
@@ -128,6 +132,7 @@ class Divider:
             self._missed.discard(record.id)
         elif not known.ask.trees:
             known.since = time.monotonic()
+        known.fresh = record.epoch <= 1 and not record.progress.fraction
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
         if ask != known.ask or record.id not in self._rates:
@@ -212,9 +217,10 @@ class Divider:
                 self._rates.pop(group, None)
                 continue
             self._rates[group] = trees
-            first, known.given = not known.given, sum(trees.values())
+            first, known.given = known.fresh and not known.given, sum(trees.values())
             known.least = min(known.least, known.given)
-            if first and trees and known.given < 0.98 * known.ask.least_bps:
+            known.late = bool(trees) and (first or known.late) and known.given < 0.98 * known.ask.least_bps
+            if known.late:
                 self._refuse(
                     group,
                     f"its deadline takes {known.ask.least_bps / 1e6:.1f} Mbit/s, the links that it shares with other "

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from msgspec import structs
 
@@ -26,6 +27,7 @@ from .api import FINAL_STATES, GroupState, orders
 from .api.reports import GroupFailure, MasterReport, Progress
 from .record import Record
 
+RECEIVER_ENDS = ("done", "failed", "cancelled")
 FRUITLESS_MAX, SILENT = 20, 4
 """So many masters in a row that got nowhere have a reason that lies elsewhere: the group fails. One that never told of
 the group counts for so many of those that did: it may be the group that ends them."""
@@ -81,7 +83,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """It cannot be placed."""
+    """It cannot be placed, or not be what was asked for."""
 
     code: str
     message: str
@@ -205,13 +207,21 @@ def _owner_lost(record: Record, event: OwnerLost) -> Outcome:
 def _give_up(record: Record, event: GiveUp) -> Outcome:
     if final(record):
         return Outcome(record, durable=False)
+    if record.owner is not None:  # its master lets the members go, and tells how it has ended
+        return Outcome(record, (Tell(orders.Cancel(code=event.code, message=event.message)),), durable=False)
     return _end(record, "failed", event.code, event.message)
 
 
-def _end(record: Record, state: GroupState, code: str, message: str) -> Outcome:
-    progress = structs.replace(record.progress, error=GroupFailure(code=code, message=message), rate_bps=0)
-    effects: tuple[Effect, ...] = (Recall(record.owner),) if record.owner else ()
-    return Outcome(replace(record, state=state, progress=progress), effects)
+def _end(record: Record, state: Literal["failed", "cancelled"], code: str, message: str) -> Outcome:
+    """Without a master: nobody else says how its receivers and trees have ended."""
+    error, known = GroupFailure(code=code, message=message), record.progress
+    receivers = {
+        name: r if r.state in RECEIVER_ENDS else structs.replace(r, state=state, error=error, rate_bps=0)
+        for name, r in known.receivers.items()
+    }
+    trees = {n: structs.replace(t, state="idle") if t.state == "running" else t for n, t in known.trees.items()}
+    progress = structs.replace(known, error=error, rate_bps=0, receivers=receivers, trees=trees)
+    return Outcome(replace(record, state=state, progress=progress))
 
 
 # ---- what masters tell ----

@@ -48,6 +48,9 @@ LAST_S = 2.0
 """The last figures are worth a moment, no more: a common tree that wants mending then need not be mended."""
 
 
+ON_REQUEST = "cancelled on request"
+
+
 class Cancelled(DatacastError):
     """Somebody asked to end the group."""
 
@@ -69,13 +72,13 @@ class Group:
     ) -> None:
         """`gate`: held while trees are computed."""
         t = self.transfer = Transfer(order, view, client, changed)
-        self._stop_reason: str | None = None
+        self._stop_reason: Cancelled | GroupError | None = None
         self._inbox: list[orders.Join | orders.Leave | orders.Members] = []
         """Receivers that come and go, and that was not carried out yet: one after another, while the group is open."""
         self._open = False
         self._look_s = pace.POLL_S
         """Between two looks at the members."""
-        self._tasks = Tasks(t.id, lambda error: self.cancel(f"internal error: {error}"))
+        self._tasks = Tasks(t.id, lambda error: self.cancel(GroupError("internal", repr(error))))
         self.crew = Crew(
             t.id,
             view,
@@ -151,7 +154,7 @@ class Group:
     def say_less(self) -> None:
         self._telling.say_less()
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: Cancelled | GroupError) -> None:
         self._stop_reason = self._stop_reason or reason
         self.transfer.wake.set()
 
@@ -165,8 +168,8 @@ class Group:
     def on_control(self, message: orders.ToMaster) -> None:
         """From the fabric manager."""
         match message:
-            case orders.Cancel():
-                self.cancel("cancelled on request")
+            case orders.Cancel(code=why, message=text):
+                self.cancel(GroupError(why, text) if why else Cancelled(ON_REQUEST))
             case orders.Rates(rates=rates):
                 self._tasks.spawn(self._take_bounds(rates))
             case orders.Offers(pieces=pieces) if self._fetching:
@@ -243,7 +246,7 @@ class Group:
         try:
             while not task.done():
                 if self._stop_reason:
-                    raise Cancelled(self._stop_reason)
+                    raise self._stop_reason
                 wake = asyncio.ensure_future(self.transfer.wake.wait())
                 await asyncio.wait((task, wake), return_when=asyncio.FIRST_COMPLETED)
                 wake.cancel()
@@ -370,7 +373,7 @@ class Group:
         poll = self._tasks.spawn(self._poll_loop())
         while not self._served():
             if self._stop_reason:
-                raise Cancelled(self._stop_reason)
+                raise self._stop_reason
             self.crew.check_source()
             now = time.monotonic()
             if self._roots:

@@ -22,7 +22,7 @@ from datacast.services.problems import NO_LEADER, Problem
 
 from . import pace
 from .agents import Agents
-from .group import Group
+from .group import ON_REQUEST, Cancelled, Group
 from .report import in_parts, weight
 from .view import View
 
@@ -258,7 +258,7 @@ class Worker:
             self._parting.add(parting)
             parting.add_done_callback(self._parted)
         elif answer.state == "cancelling":
-            running.group.cancel("cancelled on request")
+            running.group.cancel(Cancelled(ON_REQUEST))
 
     def _parted(self, parting: asyncio.Task[None]) -> None:
         self._parting.discard(parting)

@@ -89,7 +89,10 @@ class ToMaster(ToWorker, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cancel(ToMaster, frozen=True, kw_only=True, tag="cancel"):
-    pass
+    """End it: as cancelled, or as failed where there is a `code`."""
+
+    code: str = ""
+    message: str = ""
 
 
 class Join(ToMaster, frozen=True, kw_only=True, tag="join"):

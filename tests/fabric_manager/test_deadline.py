@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from simulated import run
-from small import star
+from small import star, until
 
 from datacast.fabric_manager.api import GroupSpec
 from datacast.services.problems import Problem
@@ -27,6 +27,23 @@ def test_a_deadline_that_the_links_cannot_meet_is_refused_at_once() -> None:
     late, nothing = run(scenario())
     assert (late.status, late.code) == (409, "deadline") and "more than 1 s" in late.message
     assert nothing == []
+
+
+def test_a_deadline_that_the_links_cannot_meet_ends_the_group_at_its_members_too() -> None:
+    """Where the size is known only when it was opened there: nobody waits until its lease ends."""
+
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0]) as it:
+            it.world.sizes["/f"] = 2_000_000_000
+            spec = {"source": "h0", "receivers": ["h1", "h2"], "source_path": "/f", "deadline_s": 1.0}
+            record = await it.end(await it.client.create_group(spec))
+            await until(lambda: {host for host, _ in it.world.ops("close")} == {"h0", "h1", "h2"}, "all were closed")
+            return record
+
+    record = run(scenario())
+    assert (record["state"], record["error"]["code"]) == ("failed", "deadline")
+    assert {r["state"] for r in record["receivers"].values()} == {"failed"}
+    assert {tree["state"] for tree in record["trees"].values()} == {"idle"}
 
 
 def test_a_file_of_another_size_than_expected_is_not_sent() -> None:

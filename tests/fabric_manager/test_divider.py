@@ -246,6 +246,22 @@ def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.Monkey
     scenario(steps)
 
 
+def test_a_group_that_is_late_goes_on_with_its_next_master_and_when_it_is_resumed() -> None:
+    async def steps(world: World) -> None:
+        one = record("a", "h0", "s", "h1", deadline_s=10.0)
+        world.follow(one)
+        await until(lambda: world.divider.share_of("a"), "its share")
+        world.follow(replace(one, owner=None))
+        late = {"created_ns": one.created_ns - 9_900_000_000, "epoch": 2}
+        world.follow(replace(one, progress=structs.replace(one.progress, fraction=0.5), **late))
+        await quiet(world)
+        world.follow(one, ended=True)
+        world.follow(replace(one, **late))
+        await quiet(world)
+
+    assert scenario(steps).refused == {}
+
+
 def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)

@@ -220,6 +220,29 @@ EVENTS = st.one_of(
 )
 
 
+def test_who_has_no_master_any_more_is_told_apart_from_who_runs() -> None:
+    """A record that has ended names no receiver and no tree that goes on."""
+    figures = {"a": ReceiverFigures(state="done"), "b": ReceiverFigures(state="running", rate_bps=7)}
+    trees = {"1": TreeFigures(state="running"), "2": TreeFigures(state="lost")}
+    record = after(fresh(), Assigned("w", "L"))
+    record = after(record, report(record, "running", receivers=figures, trees=trees))
+    gone = OwnerLost(1, "it died")
+    for events, state in (((Cancel(), gone), "cancelled"), ((gone, GiveUp("interrupted", "y")), "failed")):
+        ended = after(record, *events)
+        assert ended.state == state
+        assert {n: r.state for n, r in ended.progress.receivers.items()} == {"a": "done", "b": state}
+        assert ended.progress.receivers["b"].rate_bps == 0 and ended.progress.receivers["b"].error
+        assert {n: t.state for n, t in ended.progress.trees.items()} == {"1": "idle", "2": "lost"}
+    assert {r.state for r in after(fresh(), Cancel()).progress.receivers.values()} == {"cancelled"}
+
+
+def test_a_group_that_is_given_up_is_ended_by_its_master() -> None:
+    record = after(fresh(), Assigned("w", "L"))
+    outcome = apply(record, GiveUp("deadline", "too late"), 7)
+    assert outcome.record is record
+    assert outcome.effects == (Tell(orders.Cancel(code="deadline", message="too late")),)
+
+
 @pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(st.lists(EVENTS, max_size=30))

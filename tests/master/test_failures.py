@@ -581,3 +581,19 @@ def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(monkeyp
 
     run(scenario())
     assert order.index("heard", 1) < max(at for at, what in enumerate(order[:6]) if what == "mend"), order
+
+
+def test_a_master_that_breaks_inside_ends_its_group_as_failed_which_can_be_resumed() -> None:
+    async def broken() -> None:
+        raise ValueError("a fault of ours")
+
+    async def scenario():
+        async with lab(star(3), rates=[300.0]) as it:
+            group = await it.start("h0", ["h1"], 200_000_000)
+            await it.running(group)
+            it.masters.groups[group["id"]]._tasks.spawn(broken())
+            return await it.end(group)
+
+    record = run(scenario())
+    assert (record["state"], record["error"]["code"]) == ("failed", "internal")
+    assert "a fault of ours" in record["error"]["message"]
