@@ -43,7 +43,14 @@ function listen() {
   on("forgotten", onForgotten);
   on("link", onLink);
   on("node", onNode);
-  on("topology", (t) => { topology.value = t; });
+  on("topology", (t) => { topology.value = there(t); });
+}
+
+// The stream tells of what was taken away, too: its place is kept.
+function there(t) {
+  const gone = new Set(t.nodes.filter((n) => n.removed).map((n) => n.name));
+  if (!gone.size) return t;
+  return { ...t, nodes: t.nodes.filter((n) => !n.removed), links: t.links.filter((l) => !gone.has(l.u) && !gone.has(l.v)) };
 }
 
 function onGroup(group) {
@@ -65,7 +72,9 @@ function onLink(changed) {
 
 function onNode(node) {
   const t = topology.value;
-  if (t) topology.value = { ...t, nodes: t.nodes.map((n) => (n.name === node.name ? { ...n, ...node } : n)) };
+  if (!t) return;
+  if (!t.nodes.some((n) => n.name === node.name) && !node.removed) { stream.close(); start(); return; } // it came back
+  topology.value = there({ ...t, nodes: t.nodes.map((n) => (n.name === node.name ? { ...n, ...node } : n)) });
 }
 
 export async function signIn(token) {

@@ -186,8 +186,11 @@ class Fabric:
 
     @property
     def links_down(self) -> int:
-        """How many carry nothing now."""
-        return list(self._up.values()).count(False)
+        """How many carry nothing now, and should."""
+        return sum(not up and not self._gone(key) for key, up in self._up.items())
+
+    def _gone(self, ends: tuple[str, str]) -> bool:
+        return any(self.nodes[name].removed for name in ends)
 
     def _refresh(self, edges: list[tuple[str, str]], t_ns: int | None = None) -> list[Change]:
         changes: list[Change] = []
@@ -455,6 +458,13 @@ class Fabric:
             nodes=nodes,
             links=links,
         )
+
+    def there(self) -> Topology:
+        """Without what was taken away."""
+        whole = self.snapshot()
+        nodes = [node for node in whole.nodes if not node.removed]
+        links = [link for link in whole.links if not self._gone((link.u, link.v))]
+        return structs.replace(whole, nodes=nodes, links=links)
 
     def members(self) -> list[str]:
         """Hosts with a registered agent, in the topology's order."""

@@ -141,7 +141,7 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
                     ],
                 )
                 for node in fabric.nodes.values()
-                if node.kind == "host"
+                if node.kind == "host" and not node.removed
             ]
         )
 

@@ -50,7 +50,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/healthz", dependencies=anybody)
     async def healthz() -> Response:
-        nodes = fabric.nodes.values()
+        nodes = [node for node in fabric.nodes.values() if not node.removed]
         return answer(
             FabricHealth(
                 topology=fabric.spec,
@@ -82,7 +82,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
 
     @app.get("/topology", dependencies=anybody)
     async def topology() -> Response:
-        return answer(groups.carried.topology(fabric.snapshot()))
+        return answer(groups.carried.topology(fabric.there()))
 
     @app.put("/topology/nodes/{node}", dependencies=controller)
     async def add_node(node: NodeName, spec: NodeSpec) -> Response:

@@ -96,6 +96,29 @@ def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
     assert entry is not None and '"removed": true' in entry.value
 
 
+def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
+    """An alert for hosts without an agent, or for links that are down, would never end."""
+
+    async def scenario():
+        async with lab(star(3), rates=[20_000.0]) as it:
+            told = []
+            spec = {"kind": "host", "links": [{"to": "s"}]}
+            for step in (it.client.remove_node, lambda name: it.client.add_node(name, spec)):
+                await step("h1")
+                await until(lambda: it.manager.fabric.nodes["h1"].registered == bool(told), "as it is now")
+                topology, hosts, health = await it.client.topology(), await it.client.hosts(), await it.client.health()
+                nodes = {node["name"] for node in topology["nodes"]}
+                links = {name for link in topology["links"] for name in (link["u"], link["v"])}
+                counts = health["hosts"], health["agents"], health["links_down"]
+                told.append((nodes, links, {h["name"] for h in hosts}, counts))
+            return told
+
+    gone, back = run(scenario())
+    whole = {"h0", "h1", "h2", "s"}
+    assert gone == (whole - {"h1"}, whole - {"h1"}, {"h0", "h2"}, (2, 2, 0))
+    assert back == (whole, whole, {"h0", "h1", "h2"}, (3, 3, 0))
+
+
 def wiring_of(fabric: Fabric, store: Store) -> Wiring:
     return Wiring(fabric, Kept(store), lambda change: None, lambda name: [])
 
