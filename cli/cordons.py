@@ -94,7 +94,7 @@ def drain(
     with connect(controller, token_file) as client:
         switch = _is_switch(client, host)
         client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
-        for _ in _ended(client, changes=switch):
+        for _ in _ended(client, end, changes=switch):
             groups = _over(client, host) if switch else _on(client, host)
             if not groups:
                 break
@@ -113,13 +113,14 @@ def _over(client: ControllerClient, switch: str) -> list[str]:
     return sorted({entry.group for link in links for entry in link.carries})
 
 
-def _ended(client: ControllerClient, changes: bool = False) -> Iterator[None]:
-    """Yields at once, whenever a group has ended (or says anything: `changes`), and every few seconds."""
+def _ended(client: ControllerClient, end: float, changes: bool) -> Iterator[None]:
+    """Yields at once, whenever a group has ended (or says anything: `changes`, or it is past `end`), and every few
+    seconds when all are silent."""
     while True:
         yield
         try:
             for event in client.events(pings=True):
-                if is_over(event) or isinstance(event, AllGroups | Ping) or changes:
+                if is_over(event) or isinstance(event, AllGroups | Ping) or changes or time.monotonic() > end:
                     yield
         except Problem as problem:
             if problem.status != 503:

@@ -36,6 +36,8 @@ def events(
 
     A controller that goes away is waited for."""
     with connect(controller, token_file) as client:
+        if group is not None:
+            client.group(group)  # nothing would ever come of one that there is not
         for event in _lasting(client, group):
             print(json_text(event) if as_json else told(event), flush=True)
 

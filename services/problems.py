@@ -308,5 +308,8 @@ class JsonClient:
 
 
 def segment(text: str) -> str:
-    """A text as one segment of a URL's path. What is no Unicode (of a command line) is the name of nothing."""
+    """A text as one segment of a URL's path. What is no Unicode (of a command line) is the name of nothing. Raises
+    Problem: it is empty, and would be another address."""
+    if not text:
+        raise Problem(400, "no_name", "a name is empty", remedy="give the name that is meant")
     return quote(text, safe="", errors="replace")

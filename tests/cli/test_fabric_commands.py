@@ -143,7 +143,7 @@ def test_a_host_is_drained_when_its_groups_have_ended_and_not_before() -> None:
         async with service([40.0]) as (it, url):
             group = await it.start("h0", ["h1"], 3_000_000)
             await it.running(group)
-            still = await datacast("drain", "h1", "--timeout", "0", url=url)
+            still = await datacast("drain", "h1", "--timeout", "0.5", url=url)  # beside news of a group that runs
             waits = await spawn("drain", "h1", "--timeout", "60", url=url)
             shown = await datacast("hosts", url=url)
             over = waits.returncode is not None
@@ -223,6 +223,27 @@ def test_events_go_on_when_the_controller_is_started_again(capfd: pytest.Capture
     assert lines[-1].decode().startswith(f"group {name} done") and not any(b"groups\n" in line for line in lines[2:])
     assert err.count("trying again") == 1 and "has ended the stream" in err and code == 130
     assert "Traceback" not in capfd.readouterr().err, "its streams were ended, not waited for and broken off"
+
+
+def test_events_of_a_group_that_there_is_not_are_not_waited_for() -> None:
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            return await datacast("events", "--group", "g-nope", url=url)
+
+    code, _, err = run(scenario())
+    assert code == 3 and "no group 'g-nope'" in err
+
+
+def test_an_empty_name_is_wrong_usage() -> None:
+    """As of a script's variable that is not set: no other address is asked in its place."""
+
+    async def scenario():
+        async with service([20_000.0]) as (_, url):
+            words = ["status", "cancel", "forget", "resume", "cordon", "uncordon", "events --group", "sets delete"]
+            return [(word, await datacast(*word.split(), "", url=url)) for word in words]
+
+    for word, (code, _, err) in run(scenario()):
+        assert code == 2 and "empty" in err, (word, code, err)
 
 
 def test_a_fabric_without_programmed_switches_shows_none() -> None:
