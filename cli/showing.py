@@ -29,13 +29,17 @@ def message_of(error: GroupFailure | None) -> str:
     return error.message if error else ""
 
 
+KEEPS = ("no_agent", "unreachable", "cut_off", "no_fetcher")
+"""Why receivers fail that keep what they have; those that fail themselves (a full disk) have removed it."""
+
+
 def _goes_on(group: GroupRecord) -> bool:
     """Whether some of it came, and would be of use to a group that is resumed."""
     code = group.error.code if group.error else ""
     if group.state not in ("failed", "partial") or group.id.startswith("s-") or code in ("changed", "digest"):
         return False
-    rows = [row for row in group.receivers.values() if row.state == "failed"]
-    return any(row.fraction > 0 and (row.error is None or row.error.code != "digest") for row in rows)
+    rows = [row for row in group.receivers.values() if row.state == "failed" and row.fraction > 0]
+    return any(row.error is None or row.error == group.error or row.error.code in KEEPS for row in rows)
 
 
 def show_group(group: GroupRecord) -> None:

@@ -76,9 +76,8 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
         "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
         "duplicates 1.30%"
     )
-    assert lines[1:6] == [
+    assert lines[1:5] == [
         "1 of 2 receivers failed: h2: [disk] full",
-        "what came is kept: `datacast resume g-1` goes on from it",
         "s1, s2 had no cache appliance: the source sent more",
         "the cache appliance of s3 came back",
         "the cache appliance of s4 went away: the source sends more",
@@ -87,6 +86,17 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
     assert "h2 failed 25% 2.0 Mbit/s - - 0 [disk] full [/srv]" in lines
     assert "oak failed 50% 1.0 Mbit/s cut off" in lines
     assert "0 4 running 2 5 50.0 Mbit/s 11 12 13" in lines
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"), [("unreachable", True), ("cut_off", True), ("disk_full", False), ("io", False), ("digest", False)]
+)
+def test_what_a_receiver_has_removed_itself_is_not_promised_to_a_resume(
+    capsys: pytest.CaptureFixture[str], code: str, kept: bool
+) -> None:
+    rows = {"h2": {"state": "failed", "fraction": 0.5, "error": {"code": code, "message": "why"}}}
+    show_group(group(**GROUP | {"receivers": rows}))
+    assert ("what came is kept" in capsys.readouterr().out) is kept
 
 
 def test_an_error_of_the_whole_group_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
