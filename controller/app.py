@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Literal
+from weakref import WeakSet
 
 import msgspec
 from annotated_types import MaxLen, MinLen
@@ -79,7 +80,7 @@ def make_app(
     own = RequestMetrics()
     if audit is not None:
         own.registry.register(AuditMetrics(audit))
-    streams: set[object] = set()
+    streams: WeakSet[AsyncIterator[str]] = WeakSet()
     app.add_middleware(Access, tokens=tokens, rate=rate, audit=audit, sites=sites)
     app.add_middleware(Measured, own=own)
     add_routes(app, sites_rest.router(sites))
@@ -185,11 +186,11 @@ def make_app(
         )
         if len(streams) >= STREAMS_MAX:
             raise Problem(429, "too_many_streams", f"{STREAMS_MAX} streams are open, that is the most")
-        stream, number = client.events(topics, group, last_event_id), object()
+        stream = client.events(topics, group, last_event_id)
+        streams.add(stream)  # as long as anybody holds it
         first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
 
         async def sse() -> AsyncIterator[bytes]:
-            streams.add(number)
             try:
                 yield b"retry: 1000\n\n"
                 async for text in stream:
@@ -203,7 +204,7 @@ def make_app(
                 # The status is out already: say why the stream ends.
                 yield f"event: error\ndata: {json.dumps({**problem.to_json(), 'type': 'error'})}\n\n".encode()
             finally:
-                streams.discard(number)
+                streams.discard(stream)
 
         assert _head.decode(first).type == "hello"
         return StreamingResponse(sse(), media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import os
 import signal
 import ssl
@@ -205,8 +206,8 @@ def main(argv: list[str] | None = None) -> None:
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = config_file.parse_args(parser, argv)
-    if args.rate < 0 or not 1 <= args.connections <= 65536:
-        parser.error("--rate must not be negative, --connections between 1 and 65536")
+    if not 0 <= args.rate < math.inf or not 1 <= args.connections <= 65536:
+        parser.error("--rate must be a number from 0 up, --connections between 1 and 65536")
     if not 0 <= args.realtime <= PRIORITY_MAX:
         parser.error(f"--realtime {args.realtime}: must be between 0 and {PRIORITY_MAX}")
     daemon.run("datacast-controller", run(args), args.verbose)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,35 @@ def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
                 await server.stop()
 
     run(scenario())
+
+
+def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count while the fabric manager is waited for, and no more when it has refused them."""
+    monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 2)
+
+    async def scenario() -> list[int]:
+        late = asyncio.Event()
+
+        async def events(*asked: object) -> AsyncIterator[str]:
+            await late.wait()
+            raise Problem(503, "unreachable", "no fabric manager")
+            yield ""
+
+        client = FabricManagerClient("http://127.0.0.1:1")
+        monkeypatch.setattr(client, "events", events)
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=16)
+        await server.start()
+        try:
+            async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
+                first = [asyncio.create_task(http.get("/events")) for _ in range(6)]
+                await until(lambda: sum(task.done() for task in first) == 4, "four are refused")
+                late.set()
+                told = sorted(answer.status_code for answer in await asyncio.gather(*first))
+                return [*told, (await http.get("/events")).status_code]
+        finally:
+            await server.stop()
+
+    assert run(scenario()) == [429] * 4 + [503] * 2 + [503]
 
 
 def test_connections_have_a_limit() -> None:
