@@ -175,7 +175,7 @@ class Access:
             raise Problem(
                 403,
                 "forbidden",
-                f"{method} {path} takes the role {role}; token {token.id} ({token.name}) is a {token.role}'s",
+                f"{method} {path} takes the role {role}; token {token.id} ({token.name}) has the role {token.role}",
                 what=path,
                 remedy=f"use a token of role {role}",
             )

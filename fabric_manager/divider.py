@@ -56,7 +56,7 @@ class _Known:
     bound: float = float("inf")
     """What it seems able to use."""
     fresh: bool = False
-    """It has had one master at most, and nothing has come of it: only then may it be refused for its deadline."""
+    """Only then may it be refused for its deadline."""
     late: bool = False
     """It is refused for its deadline, until its master has ended it."""
 
@@ -132,7 +132,7 @@ class Divider:
             self._missed.discard(record.id)
         elif not known.ask.trees:
             known.since = time.monotonic()
-        known.fresh = record.epoch <= 1 and not record.progress.fraction
+        known.fresh = _fresh(record)
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
         if ask != known.ask or record.id not in self._rates:
@@ -284,6 +284,11 @@ class Others:
         return shares.compute()[name]
 
 
+def _fresh(record: Record) -> bool:
+    """It has had one master at most, and nothing has come of it."""
+    return record.epoch <= 1 and not record.progress.fraction
+
+
 def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | None:
     """What a group asks of the links; None: nothing yet, or nothing any more. `before`: its trees as they were."""
     trees: dict[int, TreeUse] = {}
@@ -298,8 +303,10 @@ def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | 
     if spec.deadline_s is not None and record.progress.size is not None:
         left_s = (record.created_ns - now_ns) / 1e9 + spec.deadline_s
         left = record.progress.size * (1 - record.progress.fraction) * 8
-        # In steps, so that it is not another ask with every report.
-        least = _step(MARGIN * left / max(left_s, 0.1))
+        # In steps, so that it is not another ask with every report. One that is late has nothing left to be promised:
+        # what it lacks within no time at all would be all that the others have.
+        if left_s > 0 or _fresh(record):
+            least = _step(MARGIN * left / max(left_s, 0.1))
     return Ask(
         trees,
         weight=float(spec.weight),

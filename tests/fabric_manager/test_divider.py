@@ -262,6 +262,22 @@ def test_a_group_that_is_late_goes_on_with_its_next_master_and_when_it_is_resume
     assert scenario(steps).refused == {}
 
 
+def test_a_group_that_is_late_takes_nothing_from_others() -> None:
+    """It shares with them as if it had no deadline."""
+
+    async def steps(world: World) -> None:
+        world.follow(record("a", "h0", "s", "h1"))
+        one = record("late", "h2", "s", "h1", tree=2, deadline_s=10.0)
+        late = replace(one, created_ns=one.created_ns - 11_000_000_000)
+        world.follow(replace(late, progress=structs.replace(one.progress, fraction=0.5)))
+        await until(lambda: world.divider.share_of("late") and world.divider.share_of("a"), "their shares")
+
+    world = scenario(steps)
+    assert sum(world.divider.share_of("a").values()) == pytest.approx(RATE / 2, rel=0.05)
+    assert sum(world.divider.share_of("late").values()) == pytest.approx(RATE / 2, rel=0.05)
+    assert world.refused == {}
+
+
 def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
     async def steps(world: World) -> None:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)
