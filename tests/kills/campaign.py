@@ -293,7 +293,8 @@ class Campaign:
     # ---- kills ----
     async def _one(self, number: int, kind: str) -> None:
         found = await self._led()
-        before = {name: row["epoch"] for name, row in self._groups.items() if row["state"] not in FINAL_STATES}
+        # Those that have a master: to get the first one is no move.
+        before = {n: r["epoch"] for n, r in self._groups.items() if r["epoch"] and r["state"] not in FINAL_STATES}
         at, at_ns = time.monotonic() - self.began, time.time_ns()
         self.alone, self.workers = False, frozenset[str]()
         seconds = await self._kill(kind, *found)
