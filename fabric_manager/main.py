@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import time
@@ -37,10 +36,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 # What the first request and the first division of links would load: whoever takes over has no time for it.
-AHEAD = ("anyio._backends._asyncio", "numpy.ma")
-for name in AHEAD:
-    with contextlib.suppress(ImportError):
-        importlib.import_module(name)
+daemon.load_ahead("anyio._backends._asyncio", "numpy.ma")
 
 SWEEP_S = 0.1
 EXPECT_S = 8.0

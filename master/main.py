@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import gc
-import importlib
 import os
 import re
 import signal
@@ -22,10 +20,7 @@ from .view import View
 from .worker import Worker
 
 # No group should wait for these to be loaded, and workers that are forked share them.
-AHEAD = ("networkx", "datacast.services.asking")
-for name in AHEAD:
-    with contextlib.suppress(ImportError):
-        importlib.import_module(name)
+daemon.load_ahead("networkx", "datacast.services.asking")
 
 ORPHAN_S = 60.0
 """Without groups, and without the fabric manager that has started it, a worker ends at once; with groups, so long after

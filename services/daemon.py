@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import sys
 from collections.abc import Coroutine
@@ -19,6 +21,13 @@ class Line(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = visible(record.message)
         return super().formatMessage(record)
+
+
+def load_ahead(*modules: str) -> None:
+    """When a program begins, what it would load later, with somebody waiting. One that is absent is missed later."""
+    for module in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 def run(program: str, main: Coroutine[Any, Any, None], verbose: bool) -> None:

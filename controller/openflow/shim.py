@@ -133,11 +133,15 @@ def encode(datapath: Any, message: Message) -> list[Any]:
 
 
 def on(event: Any, states: Any) -> Callable[[Callable[[Any, Any], None]], Callable[[Any, Any], None]]:
-    """set_ev_cls for a handler that never raises: under the native hub os-ken would silently stop handling events."""
+    """set_ev_cls for a handler that never raises: under the native hub os-ken would silently stop handling events. What
+    a connection says that is not taken for its switch does not come to it."""
 
     def decorate(handler: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         @functools.wraps(handler)
         def guarded(self: Any, ev: Any) -> None:
+            said = getattr(ev, "msg", None)  # of a change of state there is none
+            if said is not None and not said.datapath.taken:
+                return
             try:
                 handler(self, ev)
             except Exception:
@@ -182,13 +186,12 @@ class App(OSKenApp):  # type: ignore[misc]
     @on(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def _port_status(self, ev: Any) -> None:
         msg = ev.msg
-        if msg.datapath.taken and msg.desc.port_no <= ofp.OFPP_MAX:
+        if msg.desc.port_no <= ofp.OFPP_MAX:
             self.sink.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
 
     @on(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def _packet_in(self, ev: Any) -> None:
-        if ev.msg.datapath.taken:
-            self.sink.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
+        self.sink.openflow_packet(ev.msg.datapath.id, ev.msg.match["in_port"], bytes(ev.msg.data))
 
     @on(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)
     def _flow_stats(self, ev: Any) -> None:
@@ -197,33 +200,27 @@ class App(OSKenApp):  # type: ignore[misc]
         rules.update({e.cookie: {"packets": e.packet_count, "bytes": e.byte_count} for e in ev.msg.body})
         if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
             del datapath.__dict__["datacast_rules"]
-            if datapath.taken:
-                self.sink.openflow_rules(datapath.id, rules)
+            self.sink.openflow_rules(datapath.id, rules)
 
     @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def _port_stats(self, ev: Any) -> None:
-        if ev.msg.datapath.taken:
-            self.sink.openflow_ports(ev.msg.datapath.id, {
-                e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
-                                        tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
-                for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
+        self.sink.openflow_ports(ev.msg.datapath.id, {
+            e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
+                                    tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
+            for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
 
     @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def _barrier(self, ev: Any) -> None:
-        if ev.msg.datapath.taken:
-            self.sink.openflow_done(ev.msg.datapath.id)
+        self.sink.openflow_done(ev.msg.datapath.id)
 
     @on(ofp_event.EventOFPRoleReply, MAIN_DISPATCHER)
     def _role(self, ev: Any) -> None:
         master = ev.msg.role == ofp.OFPCR_ROLE_MASTER
-        if ev.msg.datapath.taken:
-            self.sink.openflow_role(ev.msg.datapath.id, master, ev.msg.generation_id)
+        self.sink.openflow_role(ev.msg.datapath.id, master, ev.msg.generation_id)
 
     @on(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
     def _error(self, ev: Any) -> None:
         msg = ev.msg
-        if not msg.datapath.taken:
-            return
         if (msg.type, msg.code) in DEMOTED:
             self.sink.openflow_demoted(msg.datapath.id)
             return
