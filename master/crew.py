@@ -164,10 +164,9 @@ class Crew:
                 if self._may_lead(source):
                     self._pass_over(source, error)
                     continue
-                silent = isinstance(error.__cause__, TimeoutError)
-                if time.monotonic() > end or not (silent or self.again):
+                if time.monotonic() > end or not (error.silent or self.again):
                     raise self._source_gone(error) from error
-                if silent:
+                if error.silent:
                     log.warning("group %s: %s, waiting", self.group, error.message)
             await asyncio.sleep(VISIT_S)
 

@@ -101,6 +101,11 @@ def parts_of(members: list[M], parts: Mapping[str, P] | None) -> Mapping[str, P]
 class SignallingError(DatacastError):
     """A member cannot be reached, or what it says cannot be understood."""
 
+    @property
+    def silent(self) -> bool:
+        """It said nothing in time."""
+        return isinstance(self.__cause__, TimeoutError)
+
 
 class Branch(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The tree of members inside a request: name, address, own part, children."""

@@ -63,16 +63,19 @@ class Visits:
 
     async def _visit(self, member: Member) -> None:
         """Until a member is back or has failed."""
+        reason = ""
         try:
             while member.suspect and not member.over and not member.aside:
                 try:
                     async with self._at(member) as visit:
                         await self._recover(member, visit)
                 except SignallingError as error:
+                    if not reason or not error.silent:  # what was heard once says more than that nothing is heard now
+                        reason = error.message
                     if self._away.may_wait(member):
                         self._away.set_aside(member, "it does not answer")
                     elif time.monotonic() - member.heard > self._crew.timeout_s:
-                        why = f"{member.name} did not answer for {self._crew.timeout_s:g} s: {error.message}"
+                        why = f"{member.name} did not answer for {self._crew.timeout_s:g} s: {reason}"
                         member.fail("unreachable", why)
                         self._crew.wake()
                 if member.suspect and not member.over and not member.aside:

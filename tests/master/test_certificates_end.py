@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,22 +12,26 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from small import run, star
+from small import run, star, until
 
+from datacast.master.signalling import Connection, SignallingError
 from datacast.services.tls import Identity, Security
 from lab import Lab, lab
 
-LIFE_S = 4.0
+LIVES_S = (4.0, 12.0, 36.0)
+"""A machine that has much to do takes longer until all of a group have connected."""
 
 
 @asynccontextmanager
-async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[tuple[Lab, dict[str, Any]]]:
-    """A group from h0 to h1 and h2 that runs when the certificate of `name` has ended."""
+async def begun(
+    folder: Path, name: str, life_s: float, **options: Any
+) -> AsyncIterator[tuple[Lab, dict[str, Any], float]]:
+    """A group from h0 to h1 and h2, and when the certificate of `name` ends (s since 1970)."""
     authority = Authority(folder)
     async with lab(star(3), rates=[400.0], authority=authority, agents=[]) as it:
         others = it.world.security
-        ends = time.time() + LIFE_S
-        pair = authority.issue(f"agent/{name}", days=(-1, LIFE_S / 86400))  # type: ignore[arg-type]
+        ends = time.time() + life_s
+        pair = authority.issue(f"agent/{name}", days=(-1, life_s / 86400))  # type: ignore[arg-type]
         own = Security(Identity(str(authority.ca), *pair, "agent"))
         it.world.security = lambda identity: own if identity == f"agent/{name}" else others(identity)
         await it.world.add(["h0", "h1", "h2"], it.manager.signalling_address)
@@ -34,8 +39,20 @@ async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[
             it.world.agents[receiver].stall_done = True
         group = await it.start("h0", ["h1", "h2"], 4_000_000, **options)
         await it.running(group)
-        await asyncio.sleep(max(0.0, ends + 1.5 - time.time()))
-        yield it, group
+        yield it, group, ends
+
+
+@asynccontextmanager
+async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[tuple[Lab, dict[str, Any]]]:
+    """A group that runs, and all of it, when the certificate of `name` has ended."""
+    for life_s in LIVES_S:
+        (root := folder / f"{life_s:g}").mkdir()
+        async with begun(root, name, life_s, **options) as (it, group, ends):
+            if all(group["id"] in agent.roles for agent in it.world.agents.values()) and time.time() < ends - 1:
+                await asyncio.sleep(max(0.0, ends + 1.5 - time.time()))
+                yield it, group
+                return
+    raise AssertionError(f"the group did not run before its certificate ended, {LIVES_S[-1]:g} s")
 
 
 @pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
@@ -53,7 +70,7 @@ def test_a_group_goes_on_when_a_certificate_of_it_has_ended(tmp_path: Path, name
 @pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
 def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_path: Path, name: str) -> None:
     async def scenario() -> dict[str, Any]:
-        async with short_lived(tmp_path, name, member_timeout_ms=1500, aside_ms=0) as (it, group):
+        async with short_lived(tmp_path, name, member_timeout_ms=3000, aside_ms=0) as (it, group):
             agent = it.world.agents[name]
             for writer in tuple(agent._writers):
                 writer.close()
@@ -63,4 +80,37 @@ def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_path: Pa
     group = run(scenario())
     assert group["state"] == ("failed" if name == "h0" else "partial")
     error = group["error"] if name == "h0" else group["receivers"]["h1"]["error"]
+    assert error["code"] == "unreachable" and "its certificate has expired" in error["message"], error
+
+
+def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    connect = Connection.connect
+
+    async def listened(self: Connection, timeout: float) -> None:
+        try:
+            await connect(self, timeout)
+        except SignallingError as error:
+            heard.append(error.message)
+            raise
+
+    monkeypatch.setattr(Connection, "connect", listened)
+
+    async def scenario() -> dict[str, Any]:
+        async with short_lived(tmp_path, "h1", member_timeout_ms=3000, aside_ms=0) as (it, group):
+            agent = it.world.agents["h1"]
+            for writer in tuple(agent._writers):
+                writer.close()
+            await until(lambda: any("its certificate has expired" in reason for reason in heard), "a visit fails")
+            assert agent._server
+            agent._server.close()
+            host, port = agent.addr.split(":")
+            with socket.create_server((host, int(port))):  # which says nothing
+                await until(lambda: any("no answer within" in reason for reason in heard), "a visit hears nothing")
+                it.world.agents["h2"].stall_done = False
+                return await it.end(group)
+
+    error = run(scenario())["receivers"]["h1"]["error"]
     assert error["code"] == "unreachable" and "its certificate has expired" in error["message"], error
