@@ -294,6 +294,10 @@ void dc_address_init(struct dc_net *net, enum dc_net_kind kind)
   for (size_t i = 0; i < (size_t)trees * net->nodes; i++)
     if (net->far[i] != DC_FAR && net->far[i] > net->high)
       net->high = net->far[i];
+  if (net->high == DC_FAR - 1) { /* or higher: more than the tables can say */
+    net->kind = DC_NET_ANY;
+    net->structured = 0;
+  }
   net->fold = (uint32_t)power(net->n, (digits + 1) / 2);
 }
 

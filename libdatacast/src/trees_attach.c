@@ -26,7 +26,8 @@ static bool meets(const struct search *q, uint32_t u)
   return dc_set_joined(s, q->t, u);
 }
 
-enum { LEVELS_BEYOND = 2, LOCK = 4, SEARCHES_PER_TICK = 8, TICKS = 250 };
+/* BUDGET: searches that an exchange of arcs may take before a tree is given up. */
+enum { LEVELS_BEYOND = 2, LOCK = 4, SEARCHES_PER_TICK = 8, BUDGET = 600 };
 
 /* xorshift: the seed moves on, the order stays the same for the same seed. */
 static uint32_t random_below(struct dc_trees *s, uint32_t n)
@@ -169,13 +170,13 @@ static bool take_path(struct search *q)
   return true;
 }
 
-/* Meet the needs from `floor` on, those that come up on the way first. */
-static uint64_t meet(struct dc_trees *s, unsigned floor, uint64_t may_lose, unsigned budget, unsigned *searches)
+/* Meet the needs, those that come up on the way first. */
+static uint64_t meet(struct dc_trees *s, uint64_t may_lose, unsigned *searches)
 {
   uint64_t failed = 0;
-  while (s->needs > floor) {
+  while (s->needs > 0) {
     if (s->seed != 0) {
-      uint32_t pick = floor + random_below(s, s->needs - floor);
+      uint32_t pick = random_below(s, s->needs);
       struct dc_need swap = s->need[pick];
       s->need[pick] = s->need[s->needs - 1];
       s->need[s->needs - 1] = swap;
@@ -185,37 +186,35 @@ static uint64_t meet(struct dc_trees *s, unsigned floor, uint64_t may_lose, unsi
       continue;
     struct search q = {.s = s, .t = need.t, .v = need.v};
     bool found = look(&q);
-    if (!found) {
-      q.may_lose = may_lose & ~(UINT64_C(1) << need.t) & ~failed;
+    q.may_lose = may_lose & ~(UINT64_C(1) << need.t) & ~failed;
+    if (!found && q.may_lose != 0) { /* else it was no search for an exchange, and the next tree may find a way */
       q.tick = 1 + (*searches)++ / SEARCHES_PER_TICK;
-      found = q.may_lose != 0 && look(&q);
-      if (!found && q.may_lose != 0) {
+      found = look(&q);
+      if (!found) {
         q.tick = 0;
         found = look(&q);
       }
     }
-    if (!found || *searches > budget || !take_path(&q))
+    if (!found || *searches > BUDGET || !take_path(&q))
       failed |= UINT64_C(1) << need.t;
   }
   return failed;
 }
 
-uint64_t dc_attach_exchange(struct dc_trees *s, uint64_t trees, uint64_t may_lose, unsigned budget)
+uint64_t dc_attach_exchange(struct dc_trees *s, uint64_t trees, uint64_t may_lose)
 {
   uint64_t failed = 0;
   unsigned searches = 0;
   if (may_lose != 0)
     memset(s->taken, 0, s->net->arcs);
-  if (budget > SEARCHES_PER_TICK * TICKS)
-    budget = SEARCHES_PER_TICK * TICKS;
-  failed |= meet(s, 0, may_lose, budget, &searches);
+  failed |= meet(s, may_lose, &searches);
   if (s->needs_more) {
     s->needs_more = false;
     for (unsigned t = 0; t < s->net->trees; t++)
       for (uint32_t i = 0; (trees >> t & 1) != 0 && i < s->receivers && (failed >> t & 1) == 0; i++)
         if (!dc_set_joined(s, t, s->receiver[i])) {
           dc_need_add(s, t, s->receiver[i]);
-          failed |= meet(s, 0, may_lose, budget, &searches);
+          failed |= meet(s, may_lose, &searches);
         }
   }
   for (unsigned t = 0; t < s->net->trees; t++)

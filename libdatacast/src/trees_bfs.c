@@ -68,23 +68,41 @@ static void gather(struct dc_trees *s, unsigned t, uint32_t visited)
   s->length[t] = length;
 }
 
+/* Of the source's links that nobody uses the next one after `before` (DC_NO_ARC: the first), the least loaded first. */
+static uint32_t next_link(const struct dc_trees *s, uint32_t before)
+{
+  const struct dc_net *net = s->net;
+  uint32_t best = DC_NO_ARC;
+  for (uint32_t a = net->first[s->source]; a < net->first[s->source + 1]; a++) {
+    unsigned load = dc_load(s, net->rev[a]);
+    if (s->use[net->rev[a]] != DC_USE_FREE)
+      continue;
+    if (before != DC_NO_ARC) {
+      unsigned least = dc_load(s, net->rev[before]);
+      if (load < least || (load == least && a <= before))
+        continue;
+    }
+    if (best == DC_NO_ARC || load < dc_load(s, net->rev[best]))
+      best = a;
+  }
+  return best;
+}
+
 bool dc_bfs_tree(struct dc_trees *s, unsigned t, uint32_t spare)
 {
   const struct dc_net *net = s->net;
-  uint32_t first = net->first[s->source], end = net->first[s->source + 1];
-  if (spare == 0 || !s->branching) {
-    /* The first link that nobody uses; the least loaded of them. */
-    uint32_t best = DC_NO_ARC;
-    for (uint32_t a = first; a < end; a++)
-      if (s->use[net->rev[a]] == DC_USE_FREE &&
-          (best == DC_NO_ARC || dc_load(s, net->rev[a]) < dc_load(s, net->rev[best])))
-        best = a;
-    if (best == DC_NO_ARC)
+  uint32_t visited, found;
+  if (spare != 0 && s->branching) {
+    found = spread(s, net->first[s->source], net->first[s->source + 1], s->receivers, &visited);
+  } else {
+    uint32_t link = next_link(s, DC_NO_ARC);
+    if (link == DC_NO_ARC)
       return false;
-    first = best;
-    end = best + 1;
+    found = spread(s, link, link + 1, s->receivers, &visited);
+    /* One link is all it may have, but it need not be that one. */
+    while (spare != 0 && found < s->receivers && (link = next_link(s, link)) != DC_NO_ARC)
+      found = spread(s, link, link + 1, s->receivers, &visited);
   }
-  uint32_t visited, found = spread(s, first, end, s->receivers, &visited);
   gather(s, t, visited);
   return found == s->receivers;
 }

@@ -4,9 +4,6 @@
 #include "trees_shorten.h"
 #include "trees_walk.h"
 
-/* Searches that an exchange of arcs may take before a tree is given up. */
-enum { BUDGET = 600 };
-
 static uint64_t low_bits(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
 /* All receivers that tree t does not reach. */
@@ -58,7 +55,7 @@ static unsigned compute(struct dc_trees *s, const struct dc_trees_query *q, uint
   while (s->needs != 0 || s->needs_more) {
     for (unsigned t = 0; t < s->net->trees; t++)
       dc_set_list(s, t);
-    missing = dc_attach_exchange(s, all, all, BUDGET);
+    missing = dc_attach_exchange(s, all, all);
     if (missing == 0)
       break;
     all &= ~give_up_one(s, missing);

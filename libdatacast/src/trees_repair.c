@@ -44,15 +44,18 @@ struct dc_trees_repaired dc_trees_repair(struct dc_trees *s, const uint32_t *arc
       broken &= ~(UINT64_C(1) << t);
       r.lost |= UINT64_C(1) << t;
     }
-  /* What hangs below a broken link is joined as a whole, over free arcs. */
-  uint64_t failed = dc_attach_exchange(s, broken, 0, 0);
+  /* What hangs below a broken link is joined as a whole, over free arcs, or over those of another broken tree that can
+   * go other ways. */
+  uint64_t failed = dc_attach_exchange(s, broken, broken);
   r.changed = broken & ~failed;
+  /* As the paper does: release it and search for a new one. All at first: none stands in another's way. */
+  for (unsigned t = 0; t < net->trees; t++)
+    if ((failed >> t & 1) != 0)
+      dc_set_release(s, t);
   for (unsigned t = 0; t < net->trees; t++) {
     uint64_t bit = UINT64_C(1) << t;
     if ((failed & bit) == 0)
       continue;
-    /* As the paper does: release it and search for a new one. */
-    dc_set_release(s, t);
     if (dc_bfs_tree(s, t, 1)) {
       s->held |= bit;
       r.changed |= bit;

@@ -289,6 +289,15 @@ def test_structured_trees_span_everything_from_everywhere(spec, source):
     assert len(found) == found.bound_degree == g.degree(hosts[source])
 
 
+def test_a_ring_too_long_for_the_tables_is_any_network():
+    """Its depth was told as 254 until somebody had asked for its nodes."""
+    g = topologies.torus(600, 1)
+    found = steiner_trees(g, "0", ["3", "300", "599"])
+    depths = [found.depth(i) for i in found.ids]
+    check_trees(g, found, "0", ["3", "300", "599"])
+    assert len(found) == 2 and depths == [tree.depth for tree in found.trees]
+
+
 def test_combed_torus_is_shallow():
     g = topologies.torus(16, 3)
     hosts = topologies.hosts(g)
