@@ -43,7 +43,7 @@ def depth_first(
     if not net.overlay:
         keep: set[str] = set()
         for name in order:
-            while name in need | keep and name != source and name not in keep:
+            while name in need and name != source and name not in keep:
                 keep.add(name)
                 need.add(parent[name])
                 name = parent[name]

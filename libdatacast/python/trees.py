@@ -289,7 +289,8 @@ class Network:
         found.compute(exact)
         cut = found.cut_off()
         if cut:
-            rest = np.array([n for n in numbers if self.names[n] not in set(cut)], np.uint32)
+            off = set(cut)
+            rest = np.array([n for n in numbers if self.names[n] not in off], np.uint32)
             other = None
             if len(rest):
                 other = TreeSet(self, s, rest, max_trees, load)
