@@ -15,8 +15,9 @@ after two of them there is none any more. No trial begins where the little that 
 The plan that it is held against is what the fabric manager leaves the group's trees beside others: whoever shares a
 link with other groups is slow together with its whole tree, and that is no reason for another plan.
 
-Rates may swing: there is never more than one plan in PLAN_EVERY_S, and each plan of the last DAMP_S makes the next
-one wait half as long again.
+Rates may swing: as long as others are served there is never more than one plan in PLAN_EVERY_S, and each plan of the
+last DAMP_S makes the next one wait half as long again. The last one of a group holds nobody up: ALONE_S is enough, and
+each plan gives it twice as much, so there are few.
 
 Rate zero is the end of the same scale: one that stands still while others go on gets no tree at all, it is set aside.
 Where no plan can help (one rate is wanted for all), so is one that falls too far behind.
