@@ -285,10 +285,16 @@ class Injector:
 
     @staticmethod
     def _fill(folder: Path) -> None:
-        """Take all room of a disk."""
-        with open(folder / FILLER, "wb", buffering=0) as file, contextlib.suppress(OSError):
-            while shutil.disk_usage(folder).free:
-                file.write(bytes(min(1 << 20, shutil.disk_usage(folder).free)))
+        """Take all room of a disk, at once: where processors are scarce, one that is written full is full too late."""
+        taken, room = 0, shutil.disk_usage(folder).free
+        with open(folder / FILLER, "wb") as file:
+            while room > 0:
+                try:
+                    os.posix_fallocate(file.fileno(), taken, room)
+                except OSError:  # others write meanwhile
+                    room //= 2
+                    continue
+                taken, room = taken + room, shutil.disk_usage(folder).free
 
     def _lose_power(self) -> None:
         """Every daemon of the lab ends at once, and what they have forked: the masters."""

@@ -143,7 +143,8 @@ def rows_of(place: Place) -> list[Row]:
     row("receiver-stopped-long", f"stop agent {at.receiver} for 6s at {AT}", fast=place.name == "torus")
     stopped = f"stop agent {at.receiver} at {AT}"
     row("receiver-stopped-for-good", stopped, lost=(at.receiver,), options=SOON, larger=2)
-    row("receiver-disk-full", f"fill disk {at.receiver} at {AT}", lost=(at.receiver,), fast=place.name == "bcube")
+    full = f"fill disk {at.receiver} at {AT}"
+    row("receiver-disk-full", full, lost=(at.receiver,), larger=2, fast=place.name == "bcube")
     if at.branch_host:
         member = (at.branch_host,) if at.branch_host in place.receivers else ()
         row("branch-host-killed", f"kill agent {at.branch_host} at {AT}", lost=member, options=SOON)
