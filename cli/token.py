@@ -50,7 +50,7 @@ def listing(file: File, as_json: Json = False) -> None:
     from datacast.core.visible import visible
     from datacast.services import tokens
 
-    found = tokens.read(file)
+    found = tokens.read(file, service=False)
     if as_json:
         print(json.dumps([_shown(token) for token in found], indent=1))
         return

@@ -8,14 +8,18 @@ from pathlib import Path
 
 
 def write(path: Path, content: bytes, mode: int, *, replace: bool, sync: bool = True) -> None:
-    """Without `replace` a file that exists is left alone: FileExistsError. Its folder is synced too: a name lasts from
-    then on. `sync` False: for throw-away files. Raises OSError."""
+    """Without `replace` a file that exists is left alone: FileExistsError; what root replaces stays its owner's, a
+    service's that reads it as a user of its own. Its folder is synced too: a name lasts from then on. `sync` False:
+    for throw-away files. Raises OSError."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         with open(fd, "wb") as out:
+            if os.geteuid() == 0 and path.is_file() and not path.is_symlink():
+                there = path.lstat()
+                os.fchown(fd, there.st_uid, there.st_gid)
             os.fchmod(fd, mode)
             out.write(content)
             out.flush()

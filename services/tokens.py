@@ -81,8 +81,9 @@ def _token(entry: Any) -> Token:
     return token
 
 
-def read(path: Path) -> list[Token]:
-    """Raises TokenError: not there, open for others to write, no token file."""
+def read(path: Path, *, service: bool = True) -> list[Token]:
+    """`service`: it must be its own, or root's; else root may look after that of a service with a user of its own.
+    Raises TokenError: not there, open for others to write, no token file."""
     try:
         with open(path, "rb") as file:
             info = os.fstat(file.fileno())
@@ -91,7 +92,8 @@ def read(path: Path) -> list[Token]:
         raise TokenError(
             f"cannot read {path}: {error.strerror}", str(path), "make one with `datacast token create`"
         ) from error
-    if not stat.S_ISREG(info.st_mode) or info.st_mode & 0o022 or info.st_uid not in (0, os.geteuid()):
+    ours = info.st_uid in (0, os.geteuid()) or not (service or os.geteuid())
+    if not stat.S_ISREG(info.st_mode) or info.st_mode & 0o022 or not ours:
         raise TokenError(
             f"{path} may be changed by others than its owner", str(path), f"chown it and `chmod 600 {path}`"
         )
@@ -110,6 +112,8 @@ def read(path: Path) -> list[Token]:
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[list[Token]]:
     """The tokens, to be changed in place; written when the block ends well. One writer at a time."""
+    if path.is_dir():  # also "", where a variable of a shell was empty
+        raise TokenError(f"{path} is a folder", str(path), "name a file in it")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -118,7 +122,7 @@ def _changing(path: Path) -> Iterator[list[Token]]:
         raise TokenError(f"cannot write {path}: {error.strerror}", str(path)) from error
     with open(lock, "w"):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        tokens = read(path) if os.path.lexists(path) else []
+        tokens = read(path, service=False) if os.path.lexists(path) else []
         yield tokens
         try:
             body = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1) + "\n"

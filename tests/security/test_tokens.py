@@ -430,6 +430,22 @@ def test_the_file_holds_no_token_and_is_its_owners_alone(tmp_path: Path) -> None
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.root
+def test_root_looks_after_the_tokens_of_a_controller_that_runs_as_a_user_of_its_own(tmp_path: Path) -> None:
+    """As the packages have it: /etc is root's, the file the user's alone. It stays so, or the controller could not read
+    what root has revoked."""
+    path = tmp_path / "tokens.json"
+    token, _ = tokens.create(path, "first", "admin")
+    os.chown(path, 65534, 65534)
+    assert command("token", "list", str(path))[:2] == (0, f"{token.id}  admin     for ever  first\n")
+    for change in (("create", str(path)), ("revoke", str(path), token.id)):
+        code, _, told = command("token", *change)
+        left = path.stat()
+        assert code == 0 and (left.st_uid, left.st_gid, left.st_mode & 0o777) == (65534, 65534, 0o600), told
+    with pytest.raises(tokens.TokenError, match="may be changed by others"):
+        tokens.TokenFile(path)  # of a controller that is root: its tokens are no user's to give
+
+
 def test_a_file_of_tokens_has_bounds_and_says_where_it_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +461,9 @@ def test_a_file_of_tokens_has_bounds_and_says_where_it_cannot_be_written(
         tokens.read(path)
     with pytest.raises(tokens.TokenError, match=r"cannot write .*tokens\.json/inner"):
         tokens.create(path / "inner", "", "viewer")
+    for folder in (Path("/"), Path(""), tmp_path):
+        with pytest.raises(tokens.TokenError, match="is a folder"):
+            tokens.create(folder, "", "viewer")
     path.unlink()
 
     def full_disk(*_: object, **__: object) -> None:
