@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Annotated
 
+import msgspec
 import typer
 
 from datacast.controller.api import DEFAULT_URL, ControllerClient
@@ -83,25 +84,32 @@ def drain(
     host: Host,
     reason: Annotated[str, typer.Option(help="Shown to whoever wants it in a group.")] = "drained",
     patience: Annotated[float, typer.Option("--timeout", metavar="S", min=0, help="How long to wait.")] = 3600.0,
+    as_json: Json = False,
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
     """Cordon a host or a switch, and wait until no group runs on it. Exit code 1 when one still does in the end.
 
-    Groups that run on a host are waited for; those whose trees use a switch move away from it.
+    Groups that run on a host are waited for; those whose trees use a switch move away from it. A controller that goes
+    away is waited for.
     """
     end = time.monotonic() + patience
+    groups: list[str] = []
     with connect(controller, token_file) as client:
         switch = _is_switch(client, host)
-        client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
+        answer = client.cordon_switch(host, reason) if switch else client.cordon(host, reason)
         for _ in _ended(client, end, changes=switch):
-            groups = _over(client, host) if switch else _on(client, host)
-            if not groups:
+            try:
+                groups = _over(client, host) if switch else _on(client, host)
+            except Problem as problem:
+                if problem.status != 503 or time.monotonic() > end:
+                    raise
+                continue
+            if not groups or time.monotonic() > end:
                 break
-            if time.monotonic() > end:
-                print(f"still on {host}: {' '.join(groups)}")
-                raise typer.Exit(1)
-    print(f"no group runs on {host}")
+    told = f"still on {host}: {' '.join(groups)}" if groups else f"no group runs on {host}"
+    print(json_text({**msgspec.to_builtins(answer), "groups": groups}) if as_json else told)
+    raise typer.Exit(1 if groups else 0)
 
 
 def _on(client: ControllerClient, host: str) -> list[str]:

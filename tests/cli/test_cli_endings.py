@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -21,13 +22,13 @@ from made_records import group
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import following, groups, origin, plan
+from datacast.cli import cordons, following, groups, origin, plan
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build, report
 from datacast.controller.api.records import GroupRecord
 from datacast.fabric_manager.api import GroupSpec
-from datacast.fabric_manager.api.records import AllGroups, Cut, Gap, Plan, PlannedTree
+from datacast.fabric_manager.api.records import AllGroups, Cordon, Cut, Gap, Plan, PlannedTree
 from datacast.lab.errors import Interrupted
 from datacast.lab.lab import LabOptions
 from datacast.lab.state import Registry, start_time
@@ -67,6 +68,23 @@ def test_a_group_that_does_not_end_when_it_is_cancelled_is_told_and_exits_with_1
     client = SimpleNamespace(cancel_group=lambda name: group(id=name))
     assert ran(monkeypatch, groups, client, "cancel", "g-1") == (1, "g-1 is running\n")
     assert ran(monkeypatch, groups, client, "cancel", "g-1", "--no-wait") == (0, "g-1 is running\n")
+
+
+def test_a_drain_goes_on_when_the_controller_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the maintenance that hosts are drained for."""
+    monkeypatch.setattr(cordons, "AGAIN_S", 0.0)
+
+    def away(**_: object) -> None:
+        raise AWAY
+
+    row = SimpleNamespace(name="h1", groups=[])
+    client = Mock(
+        topology=lambda: SimpleNamespace(nodes=[]), events=away, cordon=lambda *_: Cordon(name="h1", cordoned="drained")
+    )
+    client.hosts.side_effect = [AWAY, AWAY, [row]]
+    assert ran(monkeypatch, cordons, client, "drain", "h1") == (0, "no group runs on h1\n")
+    client.hosts.side_effect = AWAY
+    assert ran(monkeypatch, cordons, client, "drain", "h1", "--timeout", "0")[0] == 1
 
 
 class Restarted:

@@ -144,13 +144,15 @@ def test_a_host_is_drained_when_its_groups_have_ended_and_not_before() -> None:
             group = await it.start("h0", ["h1"], 3_000_000)
             await it.running(group)
             still = await datacast("drain", "h1", "--timeout", "0.5", url=url)  # beside news of a group that runs
+            asked = await datacast("drain", "h1", "--timeout", "0.5", "--json", url=url)
             waits = await spawn("drain", "h1", "--timeout", "60", url=url)
             shown = await datacast("hosts", url=url)
             over = waits.returncode is not None
             await it.client.cancel_group(group["id"])
-            return group["id"], still, shown, over, await datacast(process=waits)
+            return group["id"], still, asked, shown, over, await datacast(process=waits)
 
-    name, still, shown, over, waited = run(scenario())
+    name, still, asked, shown, over, waited = run(scenario())
+    assert asked[0] == 1 and json.loads(asked[1]) == {"name": "h1", "cordoned": "drained", "groups": [name]}
     assert still == (1, f"still on h1: {name}\n", "")
     assert any("h1" in line and "drained" in line and name in line for line in shown[1].splitlines()), shown
     assert not over and waited == (0, "no group runs on h1\n", "")
