@@ -31,8 +31,9 @@ SESSION = "/console/session"
 BUCKETS_MAX = 4096
 SITES_TIMES = 5
 """A site asks for ranges and tells its progress: so many times what one token may ask."""
-WHO, TOKEN = "datacast.who", "datacast.token"
-"""In a request's scope: the name of the token it came with, and its id."""
+WHO, TOKEN, HOLDS = "datacast.who", "datacast.token", "datacast.holds"
+"""In a request's scope: the name of the token it came with, its id, and whether it is good yet, for answers without
+end."""
 
 Receive = Callable[[], Any]
 Send = Callable[[Any], Any]
@@ -158,7 +159,8 @@ class Access:
             if method not in ("GET", "HEAD", "OPTIONS"):
                 _check_origin(headers)
             kind, secret = "bearer", cookie
-        token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
+        tokens, secret = self.tokens, secret.strip()
+        token = tokens.find(secret) if kind.lower() == "bearer" else None
         if token is None:
             given = "this token is not known, revoked or expired" if secret else "no token was given"
             self._hurry(f"refused {_client(scope)}")
@@ -171,6 +173,7 @@ class Access:
                 "`datacast token create` makes one",
             )
         scope[WHO], scope[TOKEN] = token.name or token.id, token.id
+        scope[HOLDS] = lambda: tokens.find(secret) is not None
         if role is not None and not token.may(role):
             raise Problem(
                 403,
@@ -192,6 +195,12 @@ class Access:
             raise Problem(
                 429, "too_many_requests", f"more than {rate:g} requests a second", remedy="wait, then ask again"
             )
+
+
+def check_token(scope: Any) -> None:
+    """Raises Problem where the token that a request came with was revoked since, or has expired."""
+    if HOLDS in scope and not scope[HOLDS]():
+        raise Problem(401, "unauthorized", "this token is revoked or expired", what=scope["path"])
 
 
 def _client(scope: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Literal
 from weakref import WeakSet
 
 import msgspec
 from annotated_types import MaxLen, MinLen
-from fastapi import Body, FastAPI, Header, Path, Query, Response
+from fastapi import Body, FastAPI, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 from msgspec import structs
@@ -22,7 +23,7 @@ from datacast.services.service import answer, install_problem_handlers
 from datacast.services.tokens import TokenFile
 
 from . import console, group_rest
-from .access import Access
+from .access import Access, check_token
 from .api.records import Health, Topology
 from .asked import ASKED, add_routes
 from .audit import Audit
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group`, `forgotten`, `link`, `node`"
 STREAMS_MAX = 256
 """Streams of events at once."""
+LOOK_S = 1.0
+"""Between looks at whether the token of a stream is good yet, at least."""
 
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
@@ -171,6 +174,7 @@ def make_app(
         summary="Changes as they happen (server-sent events)",
     )
     async def events(
+        request: Request,
         topic: Annotated[Literal["all", "groups", "topology"], Query()] = "all",
         group: Annotated[str | None, Query(description="only this group", max_length=64)] = None,
         last_event_id: Annotated[
@@ -191,9 +195,15 @@ def make_app(
         first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
 
         async def sse() -> AsyncIterator[bytes]:
+            looked = time.monotonic()
             try:
                 yield b"retry: 1000\n\n"
                 async for text in stream:
+                    if (
+                        time.monotonic() > looked + LOOK_S
+                    ):  # something comes every few seconds: pings, when all is still
+                        looked = time.monotonic()
+                        check_token(request.scope)
                     head = _head.decode(text)
                     if head.type == "ping":
                         yield b": ping\n\n"

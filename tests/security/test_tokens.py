@@ -15,9 +15,10 @@ import pytest
 from commands import command
 from small import run, star, until
 
-from datacast.controller import access
+from datacast.controller import access, app
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
+from datacast.fabric_manager import streams
 from datacast.fabric_manager.admission import Caps
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services import tls, tokens
@@ -131,6 +132,39 @@ def test_a_revoked_token_ends_at_once_and_a_bad_file_changes_nothing(tmp_path: P
             assert (await http.get("/groups", headers=bearer(later))).status_code == 200
             path.unlink()
             assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+
+    run(scenario())
+
+
+def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever took a token has listened already when it is revoked."""
+    monkeypatch.setattr(streams, "PING_S", 0.05)
+    monkeypatch.setattr(app, "LOOK_S", 0.0)
+    path = tmp_path / "tokens.json"
+    (first, secret), (_, other) = (tokens.create(path, name, "viewer") for name in "ab")
+
+    async def scenario() -> None:
+        async with (
+            lab(star(2)) as it,
+            FabricManagerClient(it.manager.url) as client,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            server = HttpServer(app.make_app(client, tokens=tokens.TokenFile(path)), listen("127.0.0.1:0"))
+            await server.start()
+            stack.push_async_callback(server.stop)
+            http = await stack.enter_async_context(httpx.AsyncClient(timeout=60))
+            lines = []
+            for one in (secret, other):
+                answer = http.stream("GET", f"{server.url}/events", headers=bearer(one))
+                lines.append((await stack.enter_async_context(answer)).aiter_lines())
+            while await anext(lines[0]) != ": ping":
+                pass
+            tokens.revoke(path, first.id)
+            told = [line async for line in lines[0]]
+            assert "event: error" in told and '"status": 401' in told[-2], told
+            while await anext(lines[1]) != ": ping":
+                pass
+            client.end_streams()
 
     run(scenario())
 
