@@ -124,6 +124,8 @@ static bool add(struct walk *w, int dir, const char *prefix, const char *name)
   const char *secret = secrets_name(&w->how->secrets, &st);
   if (secret != NULL)
     return fault_set(why, "denied", "%.200s%.200s is %s", prefix, name, secret);
+  if (kind == BUNDLE_FILE && faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
+    return fault_set(why, "denied", "%.200s%.200s: %s", prefix, name, strerror(errno));
   if (kind == BUNDLE_LINK) {
     ssize_t n = readlinkat(dir, name, target, sizeof target);
     if (n <= 0 || (size_t)n >= sizeof target)

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, Message, Net, Transfer, make_pair, path_direct, read, until
+from agent_harness import ASAN, PLAIN, Message, Net, Transfer, join_pair, make_pair, path_direct, read, until
 
 pytestmark = pytest.mark.root
 
@@ -278,6 +278,22 @@ def test_what_a_directory_may_not_have(net: Net, tmp_path: Path) -> None:
         answer = ask(net, tmp_path / name)
         assert answer["code"] == code and name in answer["error"], answer
     sock.close()
+
+
+def test_a_file_that_the_agent_may_not_read_is_named_before_anything_is_sent(make_net, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """It was taken for one that had changed when its bytes were to be sent."""
+    net, program, model = join_pair(make_net()), tmp_path / "bounded", tmp_path / "model"
+    program.write_text(f'#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search {PLAIN} "$@"\n')
+    program.chmod(0o755)
+    net.start("a", program=program)
+    (model / "keys").mkdir(parents=True)
+    for name in ("mine", "theirs"):
+        (model / "keys" / name).write_bytes(b"x")
+    stat = "stat", net.member("a", {"path": str(model)}), {}, "g-0"
+    assert net.client("a").request(*stat)["a"]["ok"]
+    (model / "keys" / "theirs").chmod(0)
+    answer = net.client("a").request(*stat)["a"]
+    assert answer["code"] == "denied" and "keys/theirs: Permission denied" in answer["error"]
 
 
 def test_a_refusal_is_told_whatever_bytes_the_name_at_fault_has(net: Net, tmp_path: Path) -> None:
