@@ -142,7 +142,7 @@ class FabricMetrics(Collector):
         yield total("datacast_source_packets", "Data packets that sources of ended groups sent.", "kind", packets)
         yield total("datacast_registry_messages", "Messages of agents and switches.", "kind", reports)
         yield CounterMetricFamily(
-            "datacast_delivered_bytes", "Size of the file times receivers that have it, of ended groups.",
+            "datacast_delivered_bytes", "What receivers of ended groups have got whole.",
             totals.delivered_bytes,
         )  # fmt: skip
         yield CounterMetricFamily(

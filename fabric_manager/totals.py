@@ -21,7 +21,7 @@ class Totals:
         new ones."""
         self._ended[record.state] += 1
         receivers = record.progress.receivers.values()
-        held = sum(r.state == "done" for r in receivers) * (record.progress.size or 0)
+        held = sum(r.bytes for r in receivers if r.state == "done")  # parts of the file where it was scattered
         self._delivered += max(0, held - counted)
         self._retransmissions += sum(r.retransmissions for r in receivers)
         report = record.progress.report
