@@ -52,7 +52,8 @@ def admit(
     known = {identity.names[0]: identity for identity in machines(site)}
     for name in names or ():
         if name not in known:
-            raise SiteError(f"the site has no {name}; add it to the file and make the site anew", what=name)
+            files = f"{folder / 'site.yaml'} and {folder / site.topology}"
+            raise SiteError(f"the site has no {name}; add it, with its cables, to {files}", what=name)
     certificates = folder / "joined"
     certificates.mkdir(mode=0o700, exist_ok=True)
 
