@@ -39,7 +39,8 @@ EVENTS = "server-sent events: `groups` and `topology` as they stand, then `group
 STREAMS_MAX = 256
 """Streams of events at once."""
 LOOK_S = 1.0
-"""Between looks at whether the token of a stream is good yet, at least."""
+"""Between looks at whether the token of a stream is good yet, at least. Something comes every few seconds: pings, when
+all is still."""
 
 SetName = Annotated[str, Path(description="name of a set of hosts", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Hosts = Annotated[list[Name], MinLen(1), MaxLen(8192)]
@@ -199,9 +200,7 @@ def make_app(
             try:
                 yield b"retry: 1000\n\n"
                 async for text in stream:
-                    if (
-                        time.monotonic() > looked + LOOK_S
-                    ):  # something comes every few seconds: pings, when all is still
+                    if time.monotonic() > looked + LOOK_S:
                         looked = time.monotonic()
                         check_token(request.scope)
                     head = _head.decode(text)
