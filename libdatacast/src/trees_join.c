@@ -34,8 +34,36 @@ static void remove_tree(struct dc_split *s, uint32_t t)
   s->weight[t] = s->weight[s->trees];
 }
 
+/* What the trees give each terminal. */
+static void count_got(const struct dc_split *s, uint64_t *got)
+{
+  memset(got, 0, (s->n + 1) * sizeof *got);
+  for (uint32_t t = 0; t < s->trees; t++)
+    for (uint32_t x = 1; x <= s->terminals; x++)
+      got[x] += parents(s, t)[x] != DC_NO_NODE ? s->weight[t] : 0;
+}
+
+/* How much more tree t may carry: nobody in it who passes nothing on gets more than its target. Those in tree `but`,
+ * unless that is DC_NO_NODE, have their part already. */
+static uint64_t bearable(struct dc_split *s, uint32_t t, uint32_t but, const uint64_t *got, const uint32_t *target)
+{
+  const uint32_t *parent = parents(s, t);
+  uint64_t most = UINT64_MAX;
+  uint32_t now = ++s->now;
+  for (uint32_t x = 1; x < s->n; x++)
+    if (parent[x] != DC_NO_NODE)
+      s->seen[parent[x]] = now;
+  for (uint32_t x = 1; x <= s->terminals; x++) {
+    if (parent[x] == DC_NO_NODE || s->seen[x] == now || (but != DC_NO_NODE && parents(s, but)[x] != DC_NO_NODE))
+      continue;
+    uint64_t more = target[x] > got[x] ? target[x] - got[x] : 0;
+    most = more < most ? more : most;
+  }
+  return most;
+}
+
 /* Can tree a carry tree b's rate as well, once b is gone? */
-static bool carries(const struct dc_split *s, uint32_t a, uint32_t b)
+static bool carries(struct dc_split *s, uint32_t a, uint32_t b, const uint64_t *got, const uint32_t *target)
 {
   const uint32_t *pa = parents(s, a), *pb = parents(s, b);
   for (uint32_t x = 1; x < s->n; x++) {
@@ -44,15 +72,15 @@ static bool carries(const struct dc_split *s, uint32_t a, uint32_t b)
     if (pa[x] != DC_NO_NODE && pa[x] != pb[x] && s->spare[(size_t)pa[x] * s->n + x] < s->weight[b])
       return false;
   }
-  return true;
+  return bearable(s, a, b, got, target) >= s->weight[b];
 }
 
-static void join(struct dc_split *s)
+static void join(struct dc_split *s, uint64_t *got, const uint32_t *target)
 {
   for (uint32_t a = 0; a < s->trees; a++)
     for (uint32_t b = 0; b < s->trees; b++) {
       s->cells += s->n;
-      if (a == b || s->cells > 2 * (uint64_t)DC_SPLIT_CELLS || !carries(s, a, b))
+      if (a == b || s->cells > 2 * (uint64_t)DC_SPLIT_CELLS || !carries(s, a, b, got, target))
         continue;
       for (uint32_t x = 1; x < s->n; x++) {
         uint32_t pa = parents(s, a)[x], pb = parents(s, b)[x];
@@ -60,6 +88,8 @@ static void join(struct dc_split *s)
           s->spare[(size_t)pb * s->n + x] += s->weight[b];
         if (pa != DC_NO_NODE)
           s->spare[(size_t)pa * s->n + x] -= s->weight[b];
+        if (x <= s->terminals && pa != DC_NO_NODE && pb == DC_NO_NODE)
+          got[x] += s->weight[b];
       }
       s->weight[a] += s->weight[b];
       remove_tree(s, b);
@@ -70,7 +100,7 @@ static void join(struct dc_split *s)
 }
 
 /* The slowest trees go until there are `most`; the others take what room is left for them. */
-static void keep(struct dc_split *s, uint32_t most, const uint32_t *cap)
+static void keep(struct dc_split *s, uint32_t most, const uint32_t *cap, uint64_t *got, const uint32_t *target)
 {
   bool dropped = s->trees > most;
   while (s->trees > most) {
@@ -84,7 +114,9 @@ static void keep(struct dc_split *s, uint32_t most, const uint32_t *cap)
     return;
   count_left(s, cap);
   for (uint32_t t = 0; t < s->trees; t++) {
-    uint32_t more = UINT32_MAX;
+    count_got(s, got);
+    uint64_t bears = bearable(s, t, DC_NO_NODE, got, target);
+    uint32_t more = bears < UINT32_MAX ? (uint32_t)bears : UINT32_MAX;
     for (uint32_t x = 1; x < s->n; x++)
       if (parents(s, t)[x] != DC_NO_NODE && s->spare[(size_t)parents(s, t)[x] * s->n + x] < more)
         more = s->spare[(size_t)parents(s, t)[x] * s->n + x];
@@ -169,12 +201,10 @@ void dc_rates_split(struct dc_rates *r)
       remove_tree(&s, t);
   }
   count_left(&s, s.cap);
-  join(&s);
-  keep(&s, r->most, s.cap);
-  memset(got, 0, (n + 1) * sizeof *got);
-  for (uint32_t t = 0; t < s.trees; t++)
-    for (uint32_t x = 1; x <= s.terminals; x++)
-      got[x] += parents(&s, t)[x] != DC_NO_NODE ? s.weight[t] : 0;
+  count_got(&s, got);
+  join(&s, got, r->target);
+  keep(&s, r->most, s.cap, got, r->target);
+  count_got(&s, got);
   if (dc_rates_compare(r, got, r->got) > 0) {
     take_over(r, &s);
     memcpy(r->got, got, (r->terminals + 1) * sizeof *got);

@@ -163,6 +163,27 @@ def test_a_wish_is_kept_to_the_bit():
     assert {plan.got[name] for name in receivers if name != "31"} == {100_000_000}
 
 
+def test_nobody_who_passes_nothing_on_gets_more_than_it_wishes():
+    """One of two trees took over the other's rate for receivers that were in the first only."""
+    split = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        g, source, receivers = random_graph(rng, forwards=True)
+        for name in receivers:
+            g.nodes[name]["forwards"] = rng.random() < 0.5
+        wish = {name: rng.randint(1, 10) for name in receivers if rng.random() < 0.4}
+        try:
+            plan = plan_of(g, source, receivers, wish=wish, most=rng.choice([2, 12]))
+        except Unreachable:
+            continue
+        check(g, plan)
+        split += plan.split
+        assert all(plan.got[name] <= most for name, most in wish.items() if not g.nodes[name]["forwards"]), (
+            f"seed {seed}"
+        )
+    assert split > 10
+
+
 def test_few_trees_give_like_receivers_a_common_level():
     g = rated([("s", "x", 1000)] + [("x", f"r{i}", 100 + i) for i in range(40)], switches=("x",), forwards=False)
     plan = plan_of(g, "s", [f"r{i}" for i in range(40)], most=4)
