@@ -17,12 +17,15 @@ from typing import Any
 
 import networkx as nx
 
+from datacast.core.quantities import RATE_MAX, is_rate
+
 from .errors import LinkError, NodeError, TopologyError, UnknownNode
 
 KINDS = ("host", "switch")
 DELAY_MS_MAX = 10_000
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits."""
+RATES = f"whole bits per second from 1 to {RATE_MAX}"
 
 
 def add_host(g: nx.Graph, name: str, forwards: bool = False) -> None:
@@ -162,8 +165,8 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
     if not isinstance(data.get("up", True), bool):
         raise LinkError(f"link {what}: up is {data['up']!r}, give true or false", what=what)
     rate = data.get("rate_bps")
-    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or rate < 1):
-        raise LinkError(f"link {what}: rate_bps is {rate!r}, give whole bits per second from 1 on", what=what)
+    if rate is not None and not is_rate(rate):
+        raise LinkError(f"link {what}: rate_bps is {rate!r}, give {RATES}", what=what)
     delay = data.get("delay_ms", 0)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= DELAY_MS_MAX:
         raise LinkError(f"link {what}: delay_ms is {delay!r}, give 0 to {DELAY_MS_MAX} milliseconds", what=what)
@@ -173,10 +176,8 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
     if not isinstance(rates, dict) or set(rates) != {u, v}:
         raise LinkError(f"link {what}: rates_bps must name a rate from each end", what=what)
     for end, one in rates.items():
-        if isinstance(one, bool) or not isinstance(one, int) or one < 1:
-            raise LinkError(
-                f"link {what}: the rate from {end} is {one!r}, give whole bits per second from 1 on", what=what
-            )
+        if not is_rate(one):
+            raise LinkError(f"link {what}: the rate from {end} is {one!r}, give {RATES}", what=what)
 
 
 def _check_ports(g: nx.Graph, name: str) -> None:

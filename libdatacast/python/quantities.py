@@ -8,6 +8,13 @@ from .errors import UsageError
 
 NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([kmgt]?)"
 UNITS = " kmgt"
+RATE_MAX = 10**15
+"""Bit/s of a link: a petabit. Sums of more do not fit the numbers that they are counted in."""
+
+
+def is_rate(value: object) -> bool:
+    """Of a link: whole bit/s."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RATE_MAX
 
 
 class QuantityError(UsageError, ValueError):

@@ -19,6 +19,7 @@ import networkx as nx
 import numpy as np
 
 from ._core import ffi, lib
+from .quantities import RATE_MAX, is_rate
 from .trees import Network, TreeError, Unreachable
 
 SUM_MAX = 1 << 31
@@ -180,7 +181,7 @@ def arc_rates(
     """What each arc of the network can carry, in bit/s: `rates_bps` of its link ({node where the arc begins: rate}),
     else `rate_bps` (both directions), else `default`; no more than `caps`; less what others have `taken`.
 
-    Raises CapacityError, naming the link, where a rate is absent, zero, negative or no number.
+    Raises CapacityError, naming the link, where a rate is absent, zero, negative, above RATE_MAX or no number.
     """
     index = network.index
     out = np.zeros(len(network.to), np.int64)
@@ -189,10 +190,11 @@ def arc_rates(
         for parent, child in ((u, v), (v, u)):
             one = rates.get(parent, data.get("rate_bps"))
             one = default if one is None else one
-            if isinstance(one, bool) or not isinstance(one, int) or one < 1:
+            if one is None or not is_rate(one):
                 what = f"{parent}-{child}"
                 told = "has no rate" if one is None else f"has a rate of {one!r}"
-                raise CapacityError(f"link {what} {told}: give rate_bps, whole bits per second from 1 on", what=what)
+                given = f"give rate_bps, whole bits per second from 1 to {RATE_MAX}"
+                raise CapacityError(f"link {what} {told}: {given}", what=what)
             out[network.first[index[child]] + data["ports"][child]] = one
     for (parent, child), most in (caps or {}).items():
         arc = network.arc(parent, child)

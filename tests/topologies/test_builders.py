@@ -203,6 +203,11 @@ BAD = {
         "bad_link",
         "a-b",
     ),
+    "rate": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "rate_bps": 10**30}]},
+        "bad_link",
+        "a-b",
+    ),
     "directed": ({"directed": True, "nodes": [node("a")], "edges": []}, "topology", "directed"),
     "no nodes": ({"nodes": [], "edges": []}, "topology", ""),
     "no lists": ({"hosts": []}, "topology", "nodes"),

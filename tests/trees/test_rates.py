@@ -222,7 +222,7 @@ def test_what_others_take_is_not_there():
     assert plan.got == {"a": 70, "b": 10}
 
 
-@pytest.mark.parametrize("rate", [0, -5, None, 1.5, True])
+@pytest.mark.parametrize("rate", [0, -5, None, 1.5, True, 10**30])
 def test_a_rate_that_is_none_is_refused_by_name(rate):
     g = rated([("s", "a", 10), ("a", "b", 10)])
     g.edges["a", "b"]["rate_bps"] = rate
