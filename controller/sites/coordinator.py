@@ -129,7 +129,7 @@ class Coordinator:
             spec = wants.with_ranges(spec, size, folder, self.name)
             shards, others = wants.split(spec.shards, self.name, members.there)
         except SiteError as error:
-            status = 422 if error.code in ("unknown_site", "cycle", "bad_shards") else 409
+            status = 422 if error.code in ("unknown_site", "unknown_host", "cycle", "bad_shards") else 409
             raise Problem(status, error.code, error.message, what=error.what, remedy=error.remedy) from error
         if folder and spec.sha256:
             raise _refusal("bad_sha256", "sha256", f"{spec.source_path} is a directory: a SHA-256 is of a file")

@@ -45,6 +45,11 @@ def split(names: list[str] | str, own: str, known: list[str], path: list[str], o
                     members.there.setdefault(site, [EVERYWHERE])
             continue
         site, slash, rest = name.partition("/")
+        if slash and is_name(site) and "" in rest.split("/"):  # the site behind it could not go on from there
+            raise SiteError(
+                f"{name} names no host: nothing stands behind a slash", name, "unknown_host",
+                "give SITE/HOST, SITE/all or SITE/*/all",
+            )  # fmt: skip
         if name == "all":
             members.here = "all"
         elif not slash or not is_name(site):

@@ -101,6 +101,19 @@ def test_a_site_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
     play(steps)
 
 
+def test_a_name_with_nothing_behind_a_slash_is_refused_at_once(tmp_path: Path) -> None:
+    """The site behind it took no order any more, of whatever group, until this one was cancelled."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, {"ams": HOSTS["ams"], "sfo": HOSTS["sfo"]}, {"sfo": ["ams"]}) as sites:
+            for name in ("sfo/", "sfo/oak/", "sfo//all", "ams/"):
+                answer = await sites["ams"].order([name])
+                assert (answer.status_code, answer.json()["code"]) == (422, "unknown_host"), (name, answer.text)
+                assert f"{name} names no host" in answer.json()["detail"]
+
+    play(steps)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("why", ["it is away", "another authority"])
 def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Path, why: str) -> None:
