@@ -117,6 +117,9 @@ class Coordinator:
         assert isinstance(spec.receivers, list)
         try:
             members = split(spec.receivers, self.name, list(self.peers.all), [])
+            if members.there and spec.deadline_s is not None:
+                why = "when hosts of another site have it nobody here can promise"
+                raise _refusal("not_between_sites", "deadline_s", why)
             for site in members.there:
                 self._must_be_there(site)
             size = spec.size or 0

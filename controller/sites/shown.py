@@ -46,7 +46,7 @@ def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
         epoch=0,
         worker=None,
         source=spec.source if group.parent is None else f"{group.path[0]}/…",
-        source_path=spec.source_path if group.parent is None else "",
+        source_path=spec.url or "" if group.fetched else spec.source_path if group.parent is None else "",
         other_sources=[],
         dest_path=spec.dest_path,
         labels=spec.labels,

@@ -281,6 +281,7 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
     ({"holds": {"a0": ["0-9"]}}, 422, "not_between_sites", "holds"),
     ({"holds": {"a0": ["0-9"]}, "shards": {"sfo/s0": ["0-9"]}}, 422, "not_between_sites", "holds"),
     ({"unfinished": {"a0": "g-1"}}, 422, "not_between_sites", "unfinished"),
+    ({"deadline_s": 5.0}, 422, "not_between_sites", "deadline_s"),
     ({"source_paths": {"a0": "/srv/g"}}, 422, "not_between_sites", "source_paths"),
     ({"size": 5}, 422, "size", "size"),
     ({"source": "nobody"}, 409, "no_agent", "nobody"),

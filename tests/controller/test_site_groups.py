@@ -14,6 +14,7 @@ import pytest
 from mesh import Site, mesh, play, until
 
 from datacast.controller.app import make_app
+from datacast.controller.sites import shown
 from datacast.controller.sites.records import Progress, SiteGroup
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem
@@ -24,6 +25,13 @@ TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 def give(site: Site, data: bytes = DATA) -> None:
     next(iter(site.fabric.hosts.values())).files["/srv/f"] = data
+
+
+def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
+    group = SiteGroup(id="s-0123456789abcdef", spec=GroupSpec(url="https://x/y", receivers=None), size=0)
+    assert shown.row(group, "ams").source_path == shown.shown(group, "ams").source_path == "https://x/y"
+    ordered = group.model_copy(update={"path": ["ams"]})
+    assert shown.row(ordered, "sfo").source_path == "https://x/y"
 
 
 @pytest.mark.parametrize("data", [DATA, b"", b"x"])
