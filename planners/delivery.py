@@ -12,7 +12,7 @@ import networkx as nx
 from datacast.core.rates import RatedTree, arc_rates, rated_trees
 from datacast.core.trees import Network
 
-from .model import cables
+from .model import PlannerError, cables
 from .names import plan
 from .small import packed
 
@@ -119,7 +119,8 @@ def deliver(
     if planner in (None, "datacast"):
         trees = packed(found, wish=caps, together=together, most=most)
     else:
-        trees = _planned(graph, source, receivers, planner, default, most)
+        reached = [name for name in receivers if found.bound[name]]  # most of them serve all or nobody
+        trees = _planned(graph, source, reached, planner, default, most)
     total = sum(tree.rate_bps for tree in trees)
     kept = [tree for tree in trees if tree.rate_bps >= LEAST_SHARE * total] or trees
     # The least tree of a receiver stays, however small.
@@ -137,4 +138,7 @@ def _planned(
     """Another planner's trees. Of more than `most` those that reach and carry most are taken."""
     made = plan(cables(graph, default), source, receivers, planner)
     trees = sorted(made.trees, key=lambda tree: (-len(tree.receivers), -tree.rate_bps))[:most]
-    return [RatedTree(int(tree.rate_bps), tree.hops, tree.receivers) for tree in trees if tree.rate_bps >= 1]
+    kept = [RatedTree(int(tree.rate_bps), tree.hops, tree.receivers) for tree in trees if tree.rate_bps >= 1]
+    if not kept:
+        raise PlannerError(f"{planner} finds no tree from {source} that carries a bit per second", what=source)
+    return kept

@@ -66,6 +66,17 @@ def test_a_planner_that_cannot_serve_says_so():
         make_plan(fabric(), "00", SIX, GroupOptions(planner="flat-tree"))
 
 
+@pytest.mark.parametrize("planner", ["fpfr", "balanced", "depth-first", "stable"])
+def test_a_named_planner_serves_those_who_can_be_reached(planner):
+    """Most planners give trees for all or for nobody: one host away was an error of ours, or the group's end."""
+    g = fabric()
+    for peer in g["31"]:
+        g.edges["31", peer]["up"] = False
+    plan = make_plan(g, "00", SIX, GroupOptions(planner=planner))
+    assert set(plan.cut_off) == {"31"}
+    assert {name for tree in plan.trees for name in tree.routes} == set(SIX) - {"31"}
+
+
 def test_where_no_label_stack_is_deep_enough_all_get_one_rate():
     g = fabric()
     for _, data in g.nodes(data=True):
