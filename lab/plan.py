@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from datacast.core.lists import few
@@ -100,11 +101,11 @@ class Plan:
 
 
 def interface_name(node: str, index: int, port: int) -> str:
-    """`<node>-eth<port>` where that is a legal interface name, else `n<index>-eth<port>`."""
+    """`<node>-eth<port>` where that is a legal interface name, else `n<index>+eth<port>`, which is no other node's."""
     name = f"{node}-eth{port}"
     if len(name) <= IFNAME_MAX and re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         return name
-    return f"n{index}-eth{port}"
+    return f"n{index}+eth{port}"
 
 
 def mac_address(index: int, port: int) -> str:
@@ -174,7 +175,7 @@ def make_plan(
     Raises
     ------
     LabError
-        Too many nodes for the management network, a switch too large, no hosts, a node without a link.
+        Too many nodes for the management network, a switch too large, no hosts, a node without a link, a link too slow.
 
     Notes
     -----
@@ -207,7 +208,8 @@ def make_plan(
         )
 
     machines = {name: machine(name, [name]) for name in hosts}
-    groups_machines = [machine(f"sw{i}", names) for i, names in enumerate(groups)]
+    free = (name for i in count() if (name := f"sw{i}") not in machines)
+    groups_machines = [machine(next(free), names) for names in groups]
     root = str(network.broadcast_address - 1)
     forwards = {name: bool(data.get("forwards", data["kind"] == "switch")) for name, data in graph.nodes(data=True)}
     return Plan(machines, groups_machines, cables, SLOT_PREFIX, root, forwards)
@@ -237,18 +239,24 @@ def _cabled(
                     remedy="number the ports of every node once each in the topology",
                 )
             ports[port.node][port.port] = port
-        cables.append(
-            Cable(
-                a,
-                b,
-                (data.get("rates_bps") or {}).get(u) or _of(data, "rate_bps", rate_bps),
-                _of(data, "mtu", mtu),
-                _of(data, "queue_packets", queue_packets),
-                bool(data.get("up", True)),
-                (data.get("rates_bps") or {}).get(v),
-                round(1000 * data.get("delay_ms", 0)),
-            )
+        cable = Cable(
+            a,
+            b,
+            (data.get("rates_bps") or {}).get(u) or _of(data, "rate_bps", rate_bps),
+            _of(data, "mtu", mtu),
+            _of(data, "queue_packets", queue_packets),
+            bool(data.get("up", True)),
+            (data.get("rates_bps") or {}).get(v),
+            round(1000 * data.get("delay_ms", 0)),
         )
+        for port in (a, b):
+            if 0 < (rate := cable.rate_of(port)) < LINK_BPS_MIN:
+                raise LabError(
+                    f"the link from {port.node} to {port.neighbour} has {rate} bit/s",
+                    what=f"{port.node}-{port.neighbour}",
+                    remedy=f"rates are in bit/s, and {LINK_BPS_MIN} at least",
+                )
+        cables.append(cable)
     return cables, ports
 
 

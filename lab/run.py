@@ -256,10 +256,8 @@ def verify(
 
 
 def _rates(lab: Lab) -> dict[tuple[str, str], int]:
-    rates = {}
-    for cable in lab.plan.cables:
-        rates[(cable.a.node, cable.b.node)] = rates[(cable.b.node, cable.a.node)] = cable.rate_bps
-    return rates
+    ends = [(cable, port) for cable in lab.plan.cables for port in (cable.a, cable.b)]
+    return {(port.node, port.neighbour): cable.rate_of(port) for cable, port in ends}
 
 
 def post(lab: Lab, spec: GroupSpec) -> GroupRecord:

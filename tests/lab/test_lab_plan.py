@@ -72,7 +72,7 @@ def test_a_cable_s_own_rate_and_mtu_win():
 
 @pytest.mark.parametrize(
     ("node", "want"),
-    [("00", "00-eth1"), ("s1.3", "s1.3-eth1"), ("a-very-long-switch-name", "n7-eth1"), ("rack 3/slot 2", "n7-eth1")],
+    [("00", "00-eth1"), ("s1.3", "s1.3-eth1"), ("a-very-long-switch-name", "n7+eth1"), ("rack 3/slot 2", "n7+eth1")],
 )
 def test_interface_names_are_legal(node, want):
     assert interface_name(node, 7, 1) == want
@@ -126,3 +126,36 @@ def test_a_cable_s_two_directions_may_differ():
     assert {port.node: cable.rate_of(port) for port in (cable.a, cable.b)} == {u: 7_000_000, v: 3_000_000}
     other = next(c for c in made.cables if c is not cable)
     assert other.rate_of(other.a) == other.rate_of(other.b) == 10_000_000
+
+
+def star(switch: str, *hosts: str) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_node(switch, kind="switch", forwards=True)
+    for i, host in enumerate(hosts):
+        graph.add_node(host, kind="host", forwards=False)
+        graph.add_edge(host, switch, ports={host: 0, switch: i})
+    return graph
+
+
+def test_a_name_that_is_too_long_for_an_interface_gets_none_of_another_node():
+    both = nx.compose(star("n3", "a", "b"), star("a-very-long-switch-name", "c", "d"))
+    assert list(both.nodes).index("a-very-long-switch-name") == 3
+    (machine,) = make_plan(both, rate_bps=RATE, mtu=9000).switches
+    names = [port.ifname for ports in machine.ports.values() for port in ports]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_a_host_may_be_called_what_the_lab_calls_its_switch_processes():
+    plan = make_plan(star("s", "sw0", "b"), rate_bps=RATE, mtu=9000)
+    names = [machine.name for machine in (*plan.hosts.values(), *plan.switches)]
+    assert len(names) == len(set(names)) == 3
+    assert plan.machine_of("sw0").nodes == ("sw0",) and plan.machine_of("s").nodes == ("s",)
+
+
+@pytest.mark.parametrize("rates", [{"rate_bps": 100}, {"rates_bps": {"a": 10**8, "s": 100}}])
+def test_a_link_that_no_hello_would_come_over_in_time_is_refused(rates):
+    graph = star("s", "a", "b")
+    graph.edges["a", "s"].update(rates)
+    with pytest.raises(LabError, match="has 100 bit/s") as error:
+        make_plan(graph, rate_bps=RATE, mtu=9000)
+    assert "8000" in error.value.remedy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,8 +17,9 @@ from datacast import topologies
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import CpuSample, CpuUse, NodeCounters, Traffic, cpu_use
 from datacast.lab.errors import LabError
+from datacast.lab.plan import make_plan
 from datacast.lab.report import Measured, Settings, frame_bytes, ideal_s, link_stress, make_report, plain
-from datacast.lab.run import Transfer, settle
+from datacast.lab.run import Transfer, _rates, settle
 
 SETTINGS = Settings(
     topology="net", link_bps=10**8, mtu=9000, queue_packets=100, dataplane="dpdk", source="a", to=["b", "c"],
@@ -187,3 +189,12 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 def test_all_means_every_host_but_the_source():
     settled = settle(topologies.parse("bcube:4,1"), Transfer(size=1))
     assert settled.source == "00" and len(settled.receivers) == 15 and "00" not in settled.receivers
+
+
+def test_the_ideal_knows_that_a_cable_s_two_directions_may_differ():
+    graph = topologies.parse("bcube:2,0")
+    u, v = next(iter(graph.edges))
+    graph.edges[u, v]["rates_bps"] = {u: 7_000_000, v: 3_000_000}
+    rates = _rates(SimpleNamespace(plan=make_plan(graph, rate_bps=10**7, mtu=1500)))
+    assert (rates[u, v], rates[v, u]) == (7_000_000, 3_000_000)
+    assert len(rates) == 2 * graph.number_of_edges()
