@@ -232,6 +232,12 @@ class Lab:
         self.credentials = Credentials(folder, self._identities(), self.run_folder / "tokens.json")
         self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
+        if os.path.exists(f"/sys/class/net/{root_if}"):
+            raise LabError(
+                f"there is an interface {root_if} already, and it is of no lab that is known here",
+                what=root_if,
+                remedy=f"if nobody needs it: ip link del {root_if}",
+            )
         # Written down before it is made: whoever cleans up must know.
         state.work, state.topology, state.keep, state.rest = str(self.work), options.topology, options.keep, self.rest
         state.interfaces = [root_if]

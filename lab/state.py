@@ -16,7 +16,7 @@ import shutil
 import signal
 import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from datacast.lab.errors import LabError
@@ -114,9 +114,11 @@ class Registry:
         return self.folder(name) / "state.json"
 
     def load(self, name: str) -> State | None:
-        """The lab's state, None when there is none. A file nobody can read counts as none."""
+        """The lab's state, None when there is none. A file nobody can read counts as none; what another version wrote
+        can be read as far as it is known here."""
         try:
-            return State(**json.loads(self._file(name).read_text()))
+            told = json.loads(self._file(name).read_text())
+            return State(**{f.name: told[f.name] for f in fields(State) if f.name in told})
         except (OSError, ValueError, TypeError):
             return None
 
@@ -165,6 +167,7 @@ class Registry:
                     f"{SLOTS} labs are running, that is the most", remedy="stop one with `datacast lab down`"
                 )
             pid = os.getpid()
+            self.forget(name)  # what nobody can read, or came to be before there was a state
             state = State(name=name, identity=uuid.uuid4().hex, slot=free[0], pid=pid, started=start_time(pid) or 0)
             self.save(state)
             return state

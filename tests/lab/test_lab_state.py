@@ -9,14 +9,15 @@ import subprocess
 import sys
 
 import pytest
+from ports import free_ports
 
 from datacast.lab.checks import Check, port_taken, require
 from datacast.lab.down import take_down
 from datacast.lab.errors import Interrupted, LabError
-from datacast.lab.lab import clean
+from datacast.lab.lab import Lab, LabOptions, clean
 from datacast.lab.processes import Supervisor
 from datacast.lab.signals import Signals
-from datacast.lab.state import MARK, Registry, kill_marked, lab_name, marked, start_time
+from datacast.lab.state import MARK, SLOTS, Registry, kill_marked, lab_name, marked, start_time
 
 
 @pytest.fixture
@@ -94,6 +95,43 @@ def test_an_unreadable_state_file_is_no_lab(registry):
     registry.claim("x")
     (registry.folder("x") / "state.json").write_text("{")
     assert registry.load("x") is None and registry.all() == []
+
+
+def test_a_lab_of_another_version_is_still_one(registry):
+    state = registry.claim("x")
+    path = registry.folder("x") / "state.json"
+    told = json.loads(path.read_text())
+    del told["cgroups"]  # did not exist then
+    path.write_text(json.dumps({**told, "colour": "blue"}))
+    assert registry.load("x") == state
+    with pytest.raises(LabError, match="running already"):
+        registry.claim("x")
+
+
+def test_what_an_unreadable_lab_has_left_is_in_nobody_s_way(registry):
+    registry.claim("x")
+    (registry.folder("x") / "state.json").write_text("{")
+    (registry.folder("x") / "token").write_text("old\n")
+    registry.claim("x")
+    assert os.listdir(registry.folder("x")) == ["state.json"]
+
+
+@pytest.mark.root
+def test_another_s_interface_is_left_alone(registry, monkeypatch):
+    monkeypatch.setenv("DATACAST_RUNTIME", str(registry.root))
+    for i in range(SLOTS - 1):
+        registry.claim(f"x{i}")
+    ifname = f"dclab{SLOTS - 1}"
+    subprocess.run(["ip", "link", "add", ifname, "type", "bridge"], check=True)
+    try:
+        rest, fabric = free_ports(2)
+        lab = Lab(LabOptions(topology="bcube:2,0", rest_port=rest, fabric_port=fabric), "mine")
+        with pytest.raises(LabError, match=f"interface {ifname} already"), lab:
+            lab.up()
+        assert os.path.exists(f"/sys/class/net/{ifname}")
+    finally:
+        subprocess.run(["ip", "link", "del", ifname])
+    assert registry.load("mine") is None
 
 
 def test_a_start_time_tells_a_process_from_its_successor():
