@@ -62,13 +62,15 @@ class LabFlags:
     def options(self) -> LabOptions:
         """Raises LabError."""
         from datacast.core.quantities import parse_rate
-        from datacast.lab.controlled import without_appliance
+        from datacast.lab.controlled import need_appliances, without_appliance
         from datacast.lab.lab import LabOptions, load_topology
         from datacast.lab.plan import LINK_BPS_MIN
 
-        without = self.without_appliance
+        topology, without = self.network(), self.without_appliance
+        if self.appliance_link:
+            need_appliances("--appliance-link", self.dataplane)
         return LabOptions(
-            topology=self.network(),
+            topology=topology,
             rate_bps=parse_rate(self.link, LINK_BPS_MIN),
             mtu=self.mtu,
             queue_packets=self.queue,

@@ -135,8 +135,10 @@ class ControlledPlane(DataPlane):
         )
 
     def appliance_process(self, lab: Lab, machine: Machine, node: str) -> str:
-        control = next(control for control, nodes in self._controls(lab, machine) if node in nodes)
-        return f"{control.stem}-appliances"
+        for control, nodes in self._controls(lab, machine):
+            if node in nodes:
+                return f"{control.stem}-appliances"
+        raise LabError(f"{node} has no cache appliance in this lab", what=node)
 
     def start_appliance(self, lab: Lab, machine: Machine, node: str) -> None:
         for control, nodes in self._controls(lab, machine):
@@ -214,9 +216,15 @@ def without_appliance(text: str | None, graph: nx.Graph, dataplane: str) -> tupl
     for name in names:
         if name not in switches:
             raise LabError(f"--without-appliance: the topology has no switch {name!r}", what=name)
-    if dataplane == "dpdk":
-        raise LabError("--without-appliance: dpdk switches cache themselves", remedy="use --dataplane ovs or bmv2")
+    need_appliances("--without-appliance", dataplane)
     return tuple(names)
+
+
+def need_appliances(option: str, dataplane: str) -> None:
+    """Raises LabError where no switch has one."""
+    if not {"ovs", "bmv2"} & set(dataplane.split("+")):
+        text = f"{option}: there are no cache appliances with {dataplane}"
+        raise LabError(text, what=option, remedy="use --dataplane ovs or bmv2")
 
 
 def enlarge_buffers(pid: int, room: int) -> int:

@@ -8,6 +8,7 @@ import socket
 import ssl
 import urllib.request
 from functools import cached_property
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,9 @@ class Credentials:
 
     def json(self, method: str, url: str, body: Any = None, token: str = "", timeout_s: float = 10.0) -> Any:
         """Likewise, decoded. Raises ValueError too."""
-        with self.open(method, url, body, token, timeout_s) as answer:
-            text = answer.read()
+        try:
+            with self.open(method, url, body, token, timeout_s) as answer:
+                text = answer.read()
+        except HTTPException as error:  # killed in the middle of its answer
+            raise ConnectionError(f"{url}: {error!r}") from error
         return json.loads(text) if text else None

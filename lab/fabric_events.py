@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 from datacast.fabric_manager.api import topology
@@ -54,5 +55,5 @@ class FabricEvents:
                             self.seen.append(Seen(event, time.time_ns()))
                         if self._end.is_set():
                             return
-            except (OSError, FramingError):
+            except (OSError, HTTPException, FramingError):  # it may be killed in the middle of a line
                 self._end.wait(0.1)

@@ -203,6 +203,8 @@ class _Parser:
             if m[1] == "master":
                 if end is not None:
                     raise self.error("the fabric manager has another master take over, at once", spec)
+                if at == 0:
+                    raise self.error("there is no group yet", spec, "its master comes with the request: say at 1ms")
                 return Fault(spec, m[1], at)
             return Fault(spec, m[1], at, end_s=at + RESTART_S if end is None else end)
         if m := match(rf"power loss at {TIME}(?:, ?back at {TIME})?"):

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from datacast.core.errors import DatacastError
+from datacast.core.lists import few
 from datacast.fabric_manager.api.records import MasterOf
 from datacast.fabric_manager.api.reports import Reaction
 from datacast.fabric_manager.api.topology import NodeChange
@@ -24,6 +26,7 @@ from datacast.lab.fabric_events import FabricEvents, Seen
 from datacast.lab.faults import Fault
 from datacast.lab.interfaces import Interfaces
 from datacast.lab.limits import Limits
+from datacast.lab.processes import go_first
 from datacast.lab.report import FaultReport
 from datacast.lab.state import marked
 from datacast.services.problems import formed
@@ -39,6 +42,7 @@ Appliances = list[tuple[str, bool]]
 
 TAKEN_OVER_S = 30.0
 
+LAB_RUN = "`datacast lab run` makes a lab for its faults"
 FILLER = ".filler"
 LEAVES_S = 10.0
 REVERSE = {"in": "out", "out": "in", "both": "both"}
@@ -68,6 +72,7 @@ class Injector:
 
     def __enter__(self) -> Injector:
         for fault in self.faults:
+            self._prepared(fault)
             if fault.kind == "link":
                 self.interfaces.prepare(self._pid(fault.node))
             elif fault.kind == "management":
@@ -90,6 +95,28 @@ class Injector:
                     self._end_fault(fault)
         self.interfaces.close()
 
+    def _prepared(self, fault: Fault) -> None:
+        """What only a lab that was made for it can bear. Raises LabError."""
+        lab, node = self.lab, fault.node
+        disks = {"disk": lab.options.disks, "writes": lab.options.slow_disks}.get(fault.kind)
+        if disks is not None and node not in dict(disks):
+            raise LabError(f"--fault {fault.spec!r}: {node} has no disk of its own here", what=node, remedy=LAB_RUN)
+        process_of = {
+            "switch": lab.plane.switch_process,
+            "upgrade": lab.plane.switch_process,
+            "appliance": lab.plane.appliance_process,
+        }.get(fault.kind)
+        if process_of is None:
+            return
+        machine = lab.plan.machine_of(node)
+        own, others = process_of(lab, machine, node), []
+        for other in machine.nodes:
+            with contextlib.suppress(LabError):  # one without an appliance
+                others += [other] * (other != node and process_of(lab, machine, other) == own)
+        if others:
+            text = f"--fault {fault.spec!r}: {few(others, 4)} would go with it, for they share a process here"
+            raise LabError(text, what=node, remedy=LAB_RUN)
+
     def _pid(self, node: str) -> int:
         return int(self.lab.network.nodes[self.lab.plan.machine_of(node).name].pid)
 
@@ -111,7 +138,7 @@ class Injector:
                     return
                 try:
                     (self._begin if what == "begin" else self._finish)(index, self.faults[index])
-                except (LabError, OSError) as error:
+                except (DatacastError, OSError, ValueError) as error:
                     self.errors[index] = str(error)
 
         def stay() -> None:
@@ -210,6 +237,9 @@ class Injector:
         elif fault.kind in ("cpu", "writes"):
             if limits := self._limits.pop((fault.kind, fault.node), None):
                 limits.lift()
+                with contextlib.suppress(LabError):
+                    if fault.kind == "cpu" and lab.options.realtime:
+                        go_first(self._process(f"agent-{fault.node}"))
         elif fault.kind == "agent":
             lab.start_agent(fault.node)
         elif fault.kind == "switch":

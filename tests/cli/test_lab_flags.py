@@ -95,6 +95,8 @@ def test_what_says_nothing_of_sites_is_refused(other: list[str], asked: list[tup
         (["--link", "fast"], "'fast' is no rate"),
         (["--topology", "ring"], "'ring' is no topology"),
         (["--dataplane", "smoke"], "no data plane 'smoke'"),
+        (["--dataplane", "ip", "--without-appliance", "all"], "no cache appliances with ip"),
+        (["--dataplane", "p4", "--appliance-link", "1mbit"], "no cache appliances with p4"),
     ],
 )
 def test_a_wrong_option_is_named_and_exits_with_2(command: str, words: list[str], told: str) -> None:

@@ -64,6 +64,7 @@ def test_forms(spec, kind, at, end):
         ("link 00:0 rate fast at 2s", "is no rate"),
         ("link 00:0 rate 5mbit at 2s, back at 1s", "not after"),
         ("kill master at 2s, restart at 3s", "take over"),
+        ("kill master at 0s", "no group yet"),
         ("power loss at 2s, back at 2s", "not after"),
         ("corrupt s0.0 1.2.3", "above 0"),
         ("kill agent 21 at 4s, restart at 2s", "not after"),
