@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,8 @@ HOPS = 4
 """Links to the farthest receiver of Figure 10's tree."""
 PAPERS_RULE = {"delta_bps": 5_000_000, "interval_us": 1000, "credits": 16, "burst": 1, "rto_min_ms": 10}
 """The paper's section 6.2: under its own rule (cc=datacast) these take the place of what masters hand out."""
+WORDS = {"policy": ("fifo", "lru", "lfu"), "framing": ("", "paper", "ethernet"), "tcp": ("cubic", "newreno", "bbr")}
+"""What fields of a Setting may say."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Setting:
     def check(self) -> None:
         """Raises ExperimentError for what makes no sense."""
         for name in ("rate", "slow", "mtu", "seconds", "queue", "cases"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ExperimentError(f"{name} must be above zero, not {getattr(self, name)}", what=name)
         for name in (
             *("receivers", "trees", "size", "delay", "delta", "interval", "credits", "burst"),
@@ -88,6 +91,12 @@ class Setting:
         ):
             if getattr(self, name) < 0:
                 raise ExperimentError(f"{name} cannot be below zero: {getattr(self, name)}", what=name)
+        for name, words in WORDS.items():
+            if getattr(self, name) not in words:
+                what = ", ".join(filter(None, words))
+                raise ExperimentError(f"no {name} {getattr(self, name)!r}; there are {what}", what=name)
+        if not 0 <= self.seed < 1 << 64:
+            raise ExperimentError(f"a seed has 64 bits and no sign: {self.seed}", what="seed")
         known = rules()
         if self.cc not in known:
             raise ExperimentError(f"no rule of rate control {self.cc!r}; there are {', '.join(known)}", what="cc")

@@ -12,6 +12,7 @@ from typing import Any
 from datacast.fabric_manager.shares import BACKGROUND
 
 from ..engine import PAPER, SECOND, Simulation
+from ..errors import ExperimentError
 from ..shares import SHARES, TOLD, Span, share
 from .base import INTEREST, Experiment, Report, Result, Row, Setting, jain, late_hosts, simulation
 
@@ -92,6 +93,10 @@ class Cell:
         flows = self.groups + self.tcp
         least = 100 * flows * Setting.mtu * 8 * 1000 // self.mbps // WINDOWS
         return max(10 * self.loaded, least, SECOND // 10 if self.tcp or self.slow_tcp else 0)
+
+    def words(self) -> tuple[str, ...]:
+        """By which it can be asked for."""
+        return self.kind, *self.name.split(), *([self.flavour] if self.tcp else [])
 
     @property
     def end(self) -> int:
@@ -235,12 +240,15 @@ def good(r: Row) -> bool:
 def matrix(s: Setting, report: Report) -> Result:
     rows = []
     for c in cells():
-        if s.only in ("", c.kind, *c.name.split(), *([c.flavour] if c.tcp else [])):
+        if s.only in ("", *c.words()):
             report(c.name)
             row = run_cell(s, c)
             beside = c.kind == "tcp" and s.engine == "datacast"
             cubic = run_cell(s, replace(c, in_place="cubic"))["share"] if beside else None
             rows.append({"good": "yes" if good(row) else "NO", **row, "cubic": cubic})
+    if not rows:
+        known = ", ".join(sorted({word for c in cells() for word in c.words()}))
+        raise ExperimentError(f"no cell has the word {s.only!r}; there are {known}", what="only")
     columns = {
         "cell": "cell",
         "good": "good",

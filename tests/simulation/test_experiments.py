@@ -237,12 +237,24 @@ def test_a_chain_of_receivers_is_as_quick_as_its_links():
         ({"credits": 5000}, "credits"),
         ({"seconds": 0.0}, "seconds"),
         ({"cc": "x"}, "cc"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"seconds": float("inf")}, "seconds"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1 << 64}, "seed"),
+        ({"framing": "thernet"}, "framing"),
+        ({"policy": "lrf"}, "policy"),
+        ({"tcp": "vegas"}, "tcp"),
     ],
 )
 def test_impossible_settings_are_named(changes, what):
     with pytest.raises(ExperimentError) as error:
         run("table1", **changes)
     assert error.value.what == what
+
+
+def test_a_word_of_no_cell_is_no_empty_matrix():
+    with pytest.raises(ExperimentError, match="'cubik'; there are .*, bbr, cubic, groups"):
+        run("matrix", only="cubik")
 
 
 def test_an_unknown_experiment_lists_the_known_ones():
