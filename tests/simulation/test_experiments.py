@@ -253,7 +253,7 @@ def test_impossible_settings_are_named(changes, what):
 
 
 def test_a_word_of_no_cell_is_no_empty_matrix():
-    with pytest.raises(ExperimentError, match="'cubik'; there are .*, bbr, cubic, groups"):
+    with pytest.raises(ExperimentError, match=r"'cubik'; there are .*, bbr, cubic, groups"):
         run("matrix", only="cubik")
 
 
