@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 IFNAME_MAX = 15
+NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}")
+"""What agents (host_agent/params.c) and switches (SW_NAME_MAX) take for a name, and shell lines for the beginning of one."""
 PORTS_PER_PROCESS = 32
 """Of several switches together: more in one process would wait for its one core."""
 CORES_PER_PROCESS = 4
@@ -175,12 +177,17 @@ def make_plan(
     Raises
     ------
     LabError
-        Too many nodes for the management network, a switch too large, no hosts, a node without a link, a link too slow.
+        Too many nodes for the management network, a switch too large, no hosts, a node without a link, a link too slow, a
+        name that no daemon takes.
 
     Notes
     -----
     O(nodes + cables).
     """
+    for name in graph.nodes:
+        if not NODE.fullmatch(name):
+            remedy = "give 1 to 63 letters, digits or ._-, of which the first is no dot and no dash"
+            raise LabError(f"a node cannot be called {name!r} in a lab", what=name, remedy=remedy)
     cables, ports = _cabled(graph, rate_bps, mtu, queue_packets)
     if (lines := sum(cable.delay_us > 0 for cable in cables)) > DELAYED_MAX:
         raise LabError(f"{lines} links have a delay, the delay line takes {DELAYED_MAX}", what="delay_ms")

@@ -159,3 +159,11 @@ def test_a_link_that_no_hello_would_come_over_in_time_is_refused(rates):
     with pytest.raises(LabError, match="has 100 bit/s") as error:
         make_plan(graph, rate_bps=RATE, mtu=9000)
     assert "8000" in error.value.remedy
+
+
+@pytest.mark.parametrize("name", ["rack/1", "a b", "s,t", "..", "-x", "h" * 64, "ä"])
+def test_a_name_that_no_daemon_takes_is_refused(name):
+    for graph in (star("s", name, "b"), star(name, "a", "b")):
+        with pytest.raises(LabError, match="a node cannot be called") as error:
+            make_plan(graph, rate_bps=RATE, mtu=9000)
+        assert error.value.what == name
