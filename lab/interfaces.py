@@ -12,6 +12,15 @@ from datacast.lab.namespace import inside
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 
+def interface_there(ifname: str) -> bool:
+    """In this process's namespace; /sys may show another one's."""
+    try:
+        socket.if_nametoindex(ifname)
+    except OSError:
+        return False
+    return True
+
+
 class Interfaces:
     """Sockets in the namespaces of processes, kept until `close`."""
 

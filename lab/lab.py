@@ -22,6 +22,7 @@ from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
+from datacast.lab.interfaces import interface_there
 from datacast.lab.limits import make_disk
 from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
 from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
@@ -232,7 +233,7 @@ class Lab:
         self.credentials = Credentials(folder, self._identities(), self.run_folder / "tokens.json")
         self.work = workspace.choose(options.room, options.work) / f"datacast-{self.name}-{state.identity[:8]}"
         root_if = f"dclab{state.slot}"
-        if os.path.exists(f"/sys/class/net/{root_if}"):
+        if interface_there(root_if):
             raise LabError(
                 f"there is an interface {root_if} already, and it is of no lab that is known here",
                 what=root_if,
@@ -423,7 +424,7 @@ def clean(registry: Registry, state: State) -> list[str]:
         subprocess.run(
             ["ip", "link", "del", ifname], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        if os.path.exists(f"/sys/class/net/{ifname}"):
+        if interface_there(ifname):
             left.append(f"interface {ifname}")
     for path in state.cgroups:
         with contextlib.suppress(OSError):
