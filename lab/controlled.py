@@ -184,6 +184,7 @@ class ControlledPlane(DataPlane):
                         "ports": ports,
                         **self.cache(machine, node, control),
                         **self.address(lab, machine, node),
+                        **({} if self.bridges else {"bridges": False}),
                     }
                 )
         reporting = {"fabric_manager": lab.signalling, **lab.credentials.settings("controller/main")}

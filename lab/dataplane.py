@@ -35,6 +35,8 @@ class DataPlane(ABC):
     programs: tuple[str, ...] = ()
     lone: bool = False
     """Is not mixed with others in one fabric."""
+    bridges: bool = True
+    """Switches that can forward ordinary Ethernet do: nobody else does."""
     ip: bool = False
     """Cables carry IP: interfaces as a host has them, not ports of a switch."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 IFNAME_MAX = 15
 NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}")
-"""What agents (host_agent/params.c) and switches (SW_NAME_MAX) take for a name, and shell lines for the beginning of one."""
+"""What agents (host_agent/params.c) and switches (SW_NAME_MAX) take for a name, and commands for its beginning."""
 PORTS_PER_PROCESS = 32
 """Of several switches together: more in one process would wait for its one core."""
 CORES_PER_PROCESS = 4
@@ -177,8 +177,8 @@ def make_plan(
     Raises
     ------
     LabError
-        Too many nodes for the management network, a switch too large, no hosts, a node without a link, a link too slow, a
-        name that no daemon takes.
+        Too many nodes for the management network, a switch too large, no hosts, a node without a link, a link too slow,
+        a name that no daemon takes.
 
     Notes
     -----

@@ -103,6 +103,8 @@ class DatacastNet(Mininet):
         plane = data_plane(name)
         if isinstance(plane, MixedPlane):
             plane = MixedPlane(plane.planes, of)
+        for one in plane.planes if isinstance(plane, MixedPlane) else [plane]:
+            one.bridges = False  # the kernel does (adopted.py): of two copies one teaches others the wrong port
         _clean_left_over(settings.lab)
         folder = tempfile.TemporaryDirectory(prefix="datacast-mininet-")
         topology = Path(folder.name) / "topology.json"

@@ -98,6 +98,8 @@ class Switch(_Strict):
     cache: Literal["p4"] | None = None
     """"p4": the switch's own pipeline is the node (p4src/node.p4); it needs no appliance."""
     node: Node = Node()
+    bridges: bool = True
+    """It forwards ordinary Ethernet; false where somebody else does on its cables, as the kernel in Mininet (mn/)."""
 
     @property
     def serves(self) -> bool:

@@ -27,8 +27,8 @@ class Desired:
     """All that one switch shall do.
 
     `appliance` None: LOCAL is dropped, unless the switch's own pipeline is the `node`. `flood`: numbers of the ports
-    that take part in ordinary Ethernet; the others close loops or lead to the appliance. `replicate`: the switch copies
-    for the appliance.
+    that take part in ordinary Ethernet; the others close loops or lead to the appliance, and a switch may bridge
+    nothing. `replicate`: the switch copies for the appliance.
     """
 
     adjacencies: tuple[Adjacency, ...]
@@ -65,7 +65,8 @@ def desired(switch: Switch, macs: dict[int, str], present: Iterable[int], blocke
         Adjacency(p.port, p.number, (p.neighbour.mac if p.neighbour and p.neighbour.mac else BROADCAST),
                   macs.get(p.number, ZERO))
         for p in switch.ports)
-    flood = frozenset(p.number for p in switch.ports if p.number in present and p.number not in blocked)
+    open_ports = (p.number for p in switch.ports if p.number in present and p.number not in blocked)
+    flood = frozenset(open_ports if switch.bridges else ())
     there = switch.appliance if appliance else None
     return Desired(
         adjacencies, there.number if there else None, flood, switch.node if switch.serves else None,

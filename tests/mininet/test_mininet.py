@@ -79,11 +79,40 @@ def test_a_cache_sends_what_the_source_sent_once(file):
     assert alone[0] < 0.6 * together[0], "who is fast does not wait for who is slow"
 
 
+def need_bmv2(kinds):
+    if "bmv2" in kinds and not (shutil.which("simple_switch_grpc") and (box.ROOT / "build/p4/datacast.json").exists()):
+        pytest.skip("bmv2 or the compiled P4 program is not there")
+
+
 @at_length
 @pytest.mark.parametrize("kinds", ["ovs,dpdk,ovs", "bmv2,dpdk,ovs"])
 def test_switches_of_several_kinds_in_one_network(file, kinds):
-    if "bmv2" in kinds and not (shutil.which("simple_switch_grpc") and (box.ROOT / "build/p4/datacast.json").exists()):
-        pytest.skip("bmv2 or the compiled P4 program is not there")
+    need_bmv2(kinds)
     out = box.script("bmv2_switch", file, kinds)
     assert "delivered to 2" in out and "NOT" not in out
     assert "0 % of pings lost" in out
+
+
+PING = """
+import sys
+sys.path.insert(0, "examples")
+from bmv2_switch import DatacastBmv2, DatacastNet, DatacastOVS, DatacastSwitch, Line
+kinds = {"bmv2": DatacastBmv2, "ovs": DatacastOVS, "dpdk": DatacastSwitch}
+net = DatacastNet(topo=Line(kinds=[kinds[name] for name in sys.argv[1].split(",")]))
+net.start()
+try:
+    for one, other in (("h1", "h3"), ("h3", "h1"), ("h2", "h1"), ("h3", "h2")):
+        print(net[one].cmd("ping -c 2 -i 0.3 -W 2", net[other].IP()))
+finally:
+    net.stop()
+"""
+
+
+@at_length
+@pytest.mark.parametrize("kinds", ["ovs,ovs,ovs", "bmv2,dpdk,ovs", "bmv2,bmv2,bmv2"])
+def test_ordinary_ip_is_forwarded_once(kinds):
+    """By the kernel, and by no switch beside it."""
+    need_bmv2(kinds)
+    done = box.run(sys.executable, "-c", PING, kinds)
+    assert done.returncode == 0 and done.stdout.count("2 packets transmitted, 2 received") == 4, done.stdout
+    assert "DUP!" not in done.stdout and "duplicates" not in done.stdout, done.stdout

@@ -112,6 +112,15 @@ def test_a_port_that_closes_a_loop_lets_no_ethernet_in_but_datacast_and_discover
     assert [p for p, _ in switch.receive(1, bytes(stack(1025) / Datacast(type="data")))] == [2]
 
 
+def test_a_switch_that_bridges_nothing_lets_no_ethernet_in_but_datacast_and_discovery() -> None:
+    told = {"name": "s0", "openflow": {"dpid": 1}, "ports": [{"port": p, "number": p + 1} for p in range(4)]}
+    want = desired(parse({"switches": [{**told, "bridges": False}]}).switches[0], {}, range(1, 5), (), False)
+    switch = programmed(want, 4)
+    assert all(switch.receive(port, bytes(Ether() / ARP())) == [] for port in range(1, 5))
+    assert switch.receive(2, bytes(Ether(type=0x88CC)))[0][0] == "controller"
+    assert [p for p, _ in switch.receive(2, bytes(stack(1024) / Datacast(type="data")))] == [1]
+
+
 def test_addresses_are_those_of_the_next_link() -> None:
     switch = config(2)
     text = switch.model_dump(exclude_none=True)

@@ -157,6 +157,14 @@ def test_entries_name_what_the_program_has() -> None:
         assert all(0 <= value < 1 << widths[name] for name, value in entry.params)
 
 
+def test_a_switch_that_bridges_nothing_has_no_port_that_does() -> None:
+    told = {"name": "s0", "p4runtime": {"address": "x:1"}, "ports": [{"port": p, "number": p} for p in range(4)]}
+    pipeline = {"json": "a", "p4info": "b"}
+    config = parse({"switches": [{**told, "bridges": False}], "pipeline": pipeline}).switches[0]
+    found = entries.entries(desired(config, {}, range(4), (), False)).values()
+    assert [dict(e.params) for e in found if e.table == "bridging"] == [{"low": 0, "high": 0}]
+
+
 def test_labels_are_the_wire_formats() -> None:
     found = {e.value: dict(e.params)["port"] for e in entries.entries(wanted()).values() if e.table == "segment"}
     assert found == {constants.LABEL_ADJ + p: p for p in range(4)} | {constants.LABEL_LOCAL: APPLIANCE}
