@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import structs
+from pydantic import TypeAdapter, ValidationError
 
 from datacast.controller.api import FINAL_STATES
 from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
+from datacast.core.rate_control import RULES
 from datacast.fabric_manager.api import Fetchers, GroupOptions, GroupSpec, OriginPolicy
 from datacast.fabric_manager.api.specs import given
 from datacast.lab.content import sha256_of, write_random
@@ -29,6 +31,7 @@ from datacast.lab.report import AnySettings, Measured, Report, Settings, make_re
 from datacast.lab.signals import Signals
 from datacast.lab.state import marked
 from datacast.services.problems import formed
+from datacast.services.validation import first_error
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -108,7 +111,15 @@ def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
 
 
 def check_content(transfer: Transfer) -> None:
-    """Raises LabError."""
+    """What is sent, and how: as the controller would say when the lab is up. Raises LabError."""
+    try:
+        TypeAdapter(GroupOptions).validate_python(given(transfer.options))
+    except ValidationError as error:
+        where, text = first_error(error)
+        raise LabError(text, what=where) from error
+    if (cc := transfer.options.cc) is not None and cc not in RULES:
+        text = f"there is no rule of rate control {cc!r}"
+        raise LabError(text, what="cc", remedy=f"give {' or '.join(RULES)}")
     if (transfer.size is None) == (transfer.file is None):
         raise LabError("give either --size or --file")
     if transfer.file is not None and not (transfer.file.is_file() and os.access(transfer.file, os.R_OK)):

@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 import made_records
 
 from datacast import topologies
+from datacast.fabric_manager.api import GroupOptions
 from datacast.lab.content import sha256_of, write_random
 from datacast.lab.counters import CpuSample, CpuUse, NodeCounters, Traffic, cpu_use
 from datacast.lab.errors import LabError
@@ -174,6 +175,9 @@ def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
         (Transfer("00", receivers=("01", "02", "01"), size=1), "01 twice"),
         (Transfer("00", receivers=(), size=1), "no receivers"),
         (Transfer("00", receivers=("01",)), "either --size or --file"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(cc="x")), "no rule of rate control 'x'"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(delivery="x")), "delivery: Input should be"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(planner="x")), "planner: Input should be"),
     ],
 )
 def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transfer, message):
