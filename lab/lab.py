@@ -27,7 +27,7 @@ from datacast.lab.limits import make_disk
 from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
 from datacast.lab.processes import CONTROL, Supervisor, may_be_realtime
 from datacast.lab.programs import need_program
-from datacast.lab.services import forks
+from datacast.lab.services import forks, is_here
 from datacast.lab.signals import Signals
 from datacast.lab.state import MARK, Registry, State, kill_marked
 from datacast.services.problems import formed
@@ -218,7 +218,8 @@ class Lab:
 
         assert self.state is not None
         options, state = self.options, self.state
-        forks.load()  # beside what follows
+        if is_here(need_program("datacast-fabric-manager")):  # not from mn, which runs under Debian's Python
+            forks.load()  # beside what follows
         self.plan = make_plan(
             self.graph,
             rate_bps=options.rate_bps,

@@ -35,6 +35,7 @@ def test_mn_with_our_classes_pings_all_of_bcube():
         *("--controller", "datacast,rate=50mbit", "--test", "pingall"),
     )
     assert "0% dropped (12/12 received)" in done.stdout, done.stdout
+    assert "ModuleNotFoundError" not in done.stdout, "mn's Python has no datacast"
 
 
 def test_a_user_s_own_topology_pings_and_delivers_at_the_rate_of_its_slowest_cable(file):
