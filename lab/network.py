@@ -36,6 +36,17 @@ def burst_bytes(rate_bps: int, mtu: int) -> int:
     return max(3 * (mtu + ETHER_LEN), int(rate_bps * BURST_S / 8))
 
 
+class Place(Node):  # type: ignore[misc]
+    """A namespace, held by a shell that Ctrl-C in the terminal never reaches. Mininet's own leaves the lab's session a
+    moment after its start (mnexec -d), and who waits for the prompt of one that was hit waits for ever."""
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        super().startShell("-c" if mnopts is None else mnopts)
+
+    def _popen(self, cmd: list[str], **params: Any) -> Any:
+        return super()._popen(cmd, **{**params, "start_new_session": True})
+
+
 class PlainIntf(Intf):  # type: ignore[misc]
     """An interface that one script per namespace sets up, not one command per setting."""
 
@@ -176,7 +187,7 @@ class Network:
     def _node(self, name: str) -> Node:
         self.signals.check()
         try:
-            return Node(name)
+            return Place(name)
         except SystemExit as error:  # Mininet's answer to a missing program
             raise LabError(
                 "Mininet cannot start a node: mnexec or ifconfig is missing",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -211,3 +212,39 @@ def test_a_rate_that_falls_stops_no_connection_whose_packets_are_larger_than_its
             listener.wait(60)
         finally:
             made.down()
+
+
+INTERRUPTED = """
+import os, sys
+from datacast import topologies
+from datacast.lab.errors import Interrupted
+from datacast.lab.network import Network
+from datacast.lab.plan import make_plan
+from datacast.lab.signals import Signals
+
+with Signals() as signals:
+    network = Network(make_plan(topologies.parse("bcube:2,0"), rate_bps=10**8, mtu=9000, slot=30), "dctest31", signals)
+    node = network._node("00")
+    try:
+        signals.check()
+    except Interrupted:
+        print("interrupted", os.readlink(f"/proc/{node.pid}/ns/net") != os.readlink("/proc/self/ns/net"))
+    node.terminate()
+"""
+
+
+def test_ctrl_c_while_a_namespace_comes_to_be_ends_the_lab_and_not_its_shell(tmp_path):
+    """The terminal tells all of a process group, those too that were forked a moment ago."""
+    fake = tmp_path / "mnexec"
+    fake.write_text(f'#!/bin/sh\nkill -INT "-$GROUP"\nexec {shutil.which("mnexec")} "$@"\n')
+    fake.chmod(0o755)
+    code = f"import os\nos.environ['GROUP'] = str(os.getpgrp())\n{INTERRUPTED}"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.communicate(timeout=30)[0] == "interrupted True\n"
+    finally:
+        process.kill()
+        process.wait()
