@@ -196,16 +196,22 @@ class Groups:
             try:
                 held.revision = await self.kept.put(GROUPS + record.id, dump(held.record), 0)
             except StoreError as error:
+                there, why = None, error
+                if isinstance(error, Conflict):  # while this one stands in its place nobody disowns it
+                    try:
+                        there = await self._made_before(record.id, key)
+                    except StoreError as unread:
+                        why = unread
                 del self._groups[record.id], self._live[record.id]
                 self.admission.follow(record, True)
                 if worker:
                     worker.groups.discard(record.id)
-                if isinstance(error, Conflict) and (there := await self._made_before(record.id, key)):
+                if there is not None:
                     self._groups[record.id] = there
                     await self._caught_up(there, record)
                     return there.record
                 self._spawn(self._disown(record.id))
-                raise unwritten(error) from error
+                raise unwritten(why) from why
             await self._carry_out(held, effects)
         log.info("group %s: %s:%s to %d receivers", record.id, spec.source, spec.source_path, len(receivers))
         return held.record  # one that does not begin at once is looked at with the next sweep
@@ -245,11 +251,13 @@ class Groups:
         return group
 
     async def _made_before(self, group: str, key: str) -> Held | None:
-        """What the store has under a new group's id, if the same request has put it there."""
-        with contextlib.suppress(StoreError):
-            entry = await self.kept.store.get(GROUPS + group)
-            if entry is not None and key and (record := load(entry.value)).request_key == key:
-                return Held(record, entry.revision)
+        """What the store has under a new group's id, if the same request has put it there. Raises StoreError: nobody
+        knows, or what was there has been taken away meanwhile."""
+        entry = await self.kept.store.get(GROUPS + group)
+        if entry is None:
+            raise StoreError(f"group {group} is being taken away", what=group)
+        if key and (record := load(entry.value)).request_key == key:
+            return Held(record, entry.revision)
         return None
 
     async def cancel(self, group: str) -> Record:

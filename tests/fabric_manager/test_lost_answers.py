@@ -35,6 +35,40 @@ async def asked_twice(store: Store, write: str, ask: Callable[[], Coroutine[Any,
     await ask()
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["unread", "gone"])
+def test_a_group_that_was_made_after_all_is_no_conflict(gone: bool) -> None:
+    """`gone`: what nobody was told of is taken away again at the moment at which it is asked for once more."""
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it:
+            store = it.manager.store
+            inner = store.get
+
+            async def get(key: str) -> Any:
+                store.get = inner  # type: ignore[method-assign]
+                if not gone:
+                    raise StoreError("does not answer")
+                entry = await inner(key)
+                assert entry
+                await store.delete(key, entry.revision)
+                return None
+
+            it.world.sizes["/f"] = 1000
+            spec = {"source": "h0", "receivers": ["h1"], "source_path": "/f"}
+            lose(store, "put")
+            with pytest.raises(Problem, match="the answer was lost"):
+                await it.client.create_group(spec, key="once")
+            store.get = get  # type: ignore[method-assign]
+            with pytest.raises(Problem) as caught:
+                await it.client.create_group(spec, key="once")
+            assert caught.value.status == 503, caught.value
+            group = await it.client.create_group(spec, key="once")
+            assert (await it.end(group))["state"] == "done"
+            assert [row["id"] for row in await it.client.groups()] == [group["id"]]
+
+    run(scenario())
+
+
 def test_a_group_is_forgotten_by_who_asks_again() -> None:
     async def scenario() -> None:
         async with lab(star(2)) as it:
