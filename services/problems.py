@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 from .tls import PLAIN, Security, TlsError, explain
 
@@ -71,6 +71,10 @@ class Problem(DatacastError):
         )
 
 
+class UrlError(Problem, UsageError):
+    """The address of a service is none, or cannot be used with the certificates that were given."""
+
+
 class Unreachable(Problem):
     """The service does not answer. `refused`: its machine does, and says that nobody listens."""
 
@@ -78,14 +82,14 @@ class Unreachable(Problem):
 
 
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> HttpClient:
-    """For `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises Problem when the URL is none, or
-    when plain HTTP would leave this machine."""
+    """For `http(s)://host:port` or `unix:/path`; `role`: who must answer https. Raises UrlError when the URL is none,
+    or when plain HTTP would leave this machine."""
     from .asking import HttpClient
 
     if url.startswith("unix:"):
         return HttpClient(url, timeout)
     if not url.startswith(("http://", "https://")):
-        raise Problem(
+        raise UrlError(
             400,
             "bad_url",
             f"{url!r} is no address of a {service}",
@@ -94,7 +98,7 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
         )
     if url.startswith("https:"):
         if security.identity is None:
-            raise Problem(
+            raise UrlError(
                 400,
                 "tls",
                 f"{url} needs a certificate",
@@ -105,7 +109,7 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
     try:
         security.check(url.removeprefix("http://").partition("/")[0], "connecting to")
     except TlsError as error:
-        raise Problem(400, "tls", error.message, what=url) from error
+        raise UrlError(400, "tls", error.message, what=url) from error
     return HttpClient(url, timeout)
 
 

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from datacast.core.errors import DatacastError, UsageError
 
@@ -34,6 +34,9 @@ CONNECTIONS_MAX = 4096
 KEPT_S = 30
 """A connection that has asked stays so long for the next request: longer than clients keep one (asking.KEPT_S),
 so that no request meets a connection that is just being closed."""
+
+GRACE_S = 2
+"""Requests under way when the service ends have so long."""
 
 
 class ListenError(DatacastError):
@@ -103,6 +106,30 @@ def address_of(sock: socket.socket) -> str:
     return f"[{name[0]}]:{name[1]}" if sock.family == socket.AF_INET6 else f"{name[0]}:{name[1]}"
 
 
+class _Ending:
+    """Who waits for an answer when the service ends is told so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except asyncio.CancelledError:
+            if begun or scope["type"] != "http":
+                raise
+            text = f"{scope['method']} {scope['path']}: the service ended before it was done"
+            problem = Problem(503, "ending", text, what=scope["path"], remedy="ask again when it is there")
+            await problem_response(problem)(scope, receive, send)
+
+
 class HttpServer:
     """uvicorn on a socket that listens already, in the running loop; signals stay the program's own. `context`: https,
     and the other side's certificate where it asks for one."""
@@ -119,14 +146,14 @@ class HttpServer:
         if not self.address.startswith("unix:"):
             self.url = f"{'https' if context else 'http'}://{self.address}"
         config = uvicorn.Config(
-            app,
+            _Ending(app),
             http=Connection,
             ws="none",
             log_level="warning",
             access_log=False,
             lifespan="off",
             timeout_keep_alive=KEPT_S,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=GRACE_S,
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
@@ -200,6 +227,12 @@ def validation_problem(errors: Any) -> Problem:
 
 
 def install_problem_handlers(app: FastAPI) -> None:
+    @app.exception_handler(Exception)
+    async def _failed(request: Request, _: Exception) -> Response:  # which goes on, to the log
+        path = request.url.path
+        text = f"{request.method} {path}: the service made a mistake"
+        return problem_response(Problem(500, "internal", text, what=path, remedy="its log says more"))
+
     @app.exception_handler(Problem)
     async def _problem(_: Request, problem: Problem) -> Response:
         return problem_response(problem)

@@ -20,9 +20,9 @@ from datacast.fabric_manager import main as fabric_manager
 from datacast.fabric_manager import site_groups
 from datacast.fabric_manager.keys import SITE_GROUPS, Kept, packed
 from datacast.fabric_manager.record import load
-from datacast.services import config_file, daemon
+from datacast.services import config_file, daemon, service
 from datacast.services.framing import FRAME_MAX, FramingError, encode, read
-from datacast.services.problems import NO_LEADER, JsonClient, Problem, Unreachable, http_client
+from datacast.services.problems import NO_LEADER, JsonClient, Problem, Unreachable, UrlError, http_client
 from datacast.services.service import HttpServer, ListenError, install_problem_handlers, listen, validation_problem
 from datacast.services.store import Entry, StoreError, open_store
 from datacast.services.tls import PLAIN
@@ -152,9 +152,20 @@ def test_a_socket_that_a_killed_process_left_is_taken_over_and_one_in_use_is_not
     ],
 )
 def test_a_service_is_not_asked_at_what_is_no_address_nor_in_clear(url: str, code: str, words: str) -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(UrlError) as refused:
         http_client(url, timeout=1.0, service="thing", security=PLAIN, role="")
     assert refused.value.code == code and words in f"{refused.value.message} {refused.value.remedy}"
+
+
+def test_a_service_whose_other_side_has_no_address_ends_as_with_wrong_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def begins() -> None:
+        JsonClient("nonsense")
+
+    with pytest.raises(SystemExit) as ended:
+        daemon.run("tried", begins(), False)
+    assert ended.value.code == 2 and "is no address" in capsys.readouterr().err
 
 
 @asynccontextmanager
@@ -172,6 +183,47 @@ async def served(*apps: FastAPI) -> AsyncIterator[list[HttpServer]]:
 
 def url_of(server: HttpServer) -> str:
     return f"http://{server.address}"
+
+
+def test_a_mistake_of_a_service_is_a_problem_and_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    async def scenario() -> Problem:
+        app = FastAPI()
+
+        @app.get("/broken")
+        async def broken() -> None:
+            raise KeyError("a mistake")
+
+        async with served(app) as (server,), JsonClient(url_of(server)) as client:
+            with pytest.raises(Problem) as caught:
+                await client.request("GET", "/broken")
+            return caught.value
+
+    problem = run(scenario())
+    assert (problem.status, problem.code, problem.what) == (500, "internal", "/broken")
+    assert "KeyError: 'a mistake'" in capfd.readouterr().err
+
+
+def test_who_waits_for_an_answer_when_the_service_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "GRACE_S", 0.1)
+
+    async def scenario() -> Problem:
+        app, begun = FastAPI(), asyncio.Event()
+
+        @app.get("/long")
+        async def long() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async with served(app) as (server,), JsonClient(url_of(server)) as client:
+            asked = asyncio.create_task(client.request("GET", "/long"))
+            await begun.wait()
+            await server.stop()
+            with pytest.raises(Problem) as caught:
+                await asked
+            return caught.value
+
+    problem = run(scenario())
+    assert (problem.status, problem.code) == (503, "ending"), problem
 
 
 def test_answers_of_something_that_is_none_of_our_services_are_problems() -> None:

@@ -18,12 +18,8 @@
 #define DC_NO_ARC UINT32_MAX
 #define DC_NO_NODE UINT32_MAX
 
-enum {
-  /* Trees of one set. */
-  DC_TREES_MAX = 64,
-  /* Depth of a tree, in links. */
-  DC_TREE_DEPTH_MAX = 65000
-};
+/* Trees of one set. */
+enum { DC_TREES_MAX = 64 };
 
 /* Networks whose trees follow from the address (section 4.1.1). The order of nodes and ports is that of
  * topologies/structured.py; dc_net_init checks it and takes DC_NET_ANY where it differs. */
@@ -129,6 +125,7 @@ void dc_trees_take_down(struct dc_trees *s, const uint32_t *arc, uint32_t arcs) 
 
 /* Bit per tree that is there. */
 uint64_t dc_trees_held(const struct dc_trees *s) __attribute__((nonnull));
+/* In links; 65,535 where there are more. */
 uint32_t dc_trees_depth(const struct dc_trees *s, unsigned tree) __attribute__((nonnull));
 
 /* The tree's nodes without the source, parents before children, and the arc by which each is entered. Writes both
