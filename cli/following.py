@@ -83,6 +83,9 @@ def follow(
             except Problem as problem:
                 away_since = away_since or time.monotonic()
                 if problem.status != 503 or time.monotonic() - away_since > 30:
+                    if problem.status != 404:
+                        on = f"{group.id} was not cancelled: `datacast status {group.id}` tells how it stands"
+                        problem.remedy = "; ".join(filter(None, (problem.remedy, on)))
                     raise
     return group
 

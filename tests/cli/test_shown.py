@@ -185,14 +185,23 @@ def test_what_a_group_waits_for_is_said_once(capsys: pytest.CaptureFixture[str])
         assert told == ("" if quiet else "g-1 waits: site syd [10.0.0.9] has not taken the order yet: it is away\n")
 
 
-def test_a_controller_that_refuses_is_not_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("problem", "goes_on"),
+    [
+        (Problem(404, "no_group", "there is no group g-1"), False),
+        (Problem(401, "unauthorized", "this token is revoked", remedy="another one"), True),
+    ],
+)
+def test_a_controller_that_refuses_is_not_waited_for(problem: Problem, goes_on: bool) -> None:
     class Gone(Slow):
         def group(self, group: str) -> GroupRecord:
-            raise Problem(404, "no_group", "there is no group g-1")
+            raise problem
 
     gone = Gone(1)
-    with pytest.raises(Problem, match="no group g-1"):
+    with pytest.raises(Problem) as caught:
         follow(gone, gone.at(0), quiet=True, pause=lambda _: None)  # type: ignore[arg-type]
+    told = "another one; g-1 was not cancelled: `datacast status g-1` tells how it stands"
+    assert caught.value is problem and problem.remedy == (told if goes_on else "")
 
 
 def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
