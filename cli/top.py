@@ -33,7 +33,7 @@ def top(
     controller: Controller = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
-    """Show what the fabric does, until Ctrl-C. A controller that goes away is waited for."""
+    """Show what the fabric does, until Ctrl-C or the token's end. A controller that goes away is waited for."""
     console = Console()
     with connect(controller, token_file) as client:
         try:
@@ -45,6 +45,8 @@ def top(
                     try:
                         live.update(look(client), refresh=True)
                     except Problem as problem:
+                        if problem.status in (401, 403):  # a token that has ended comes back no more
+                            raise
                         live.update(Text(f"{problem}; trying again", style="red"), refresh=True)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None

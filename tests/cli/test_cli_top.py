@@ -6,6 +6,7 @@ import io
 from contextlib import nullcontext
 
 import made_records
+import pytest
 from rich.console import Console
 
 from datacast.cli import top
@@ -75,6 +76,25 @@ def test_looks_are_repeated_and_a_controller_that_is_away_is_said(monkeypatch):
     text = console.export_text()
     assert (fabric.looks, pauses) == (3, [7.0, 7.0])
     assert "no controller answers; trying again" in text and text.count("pair: 2 hosts") == 2
+
+
+def test_it_ends_with_its_token(monkeypatch):
+    class Revoked(Fabric):
+        looks = 0
+
+        def topology(self):
+            self.looks += 1
+            if self.looks == 2:
+                raise Problem(401, "unauthorized", "this token is revoked")
+            return super().topology()
+
+    fabric = Revoked([])
+    monkeypatch.setattr(top, "connect", lambda *_: nullcontext(fabric))
+    monkeypatch.setattr(top, "Console", lambda: Console(width=120, record=True, force_terminal=True))
+    monkeypatch.setattr(top.time, "sleep", lambda _: None)
+    with pytest.raises(Problem, match="revoked"):
+        top.top(interval=7.0, count=3, controller="", token_file=None)
+    assert fabric.looks == 2
 
 
 def test_into_a_pipe_the_last_look_ends_its_line_and_a_terminal_gets_none_more(monkeypatch):
