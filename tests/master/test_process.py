@@ -203,7 +203,7 @@ def test_a_worker_that_died_is_replaced() -> None:
     ("args", "code", "text"),
     [
         (["--fabric-manager", "http://127.0.0.1:9", "--child"], 0, ""),
-        (["--fabric-manager", "nonsense"], 1, "'nonsense' is no address of a fabric manager"),
+        (["--fabric-manager", "nonsense"], 2, "'nonsense' is no address of a fabric manager"),
         (["--name", "no name"], 2, "--name 'no name'"),
         (["--gruop"], 2, "--gruop"),
     ],

@@ -163,7 +163,7 @@ REQUESTS: list[tuple[str, str, Any, set[str]]] = [
 def test_over_http_each_role_asks_for_what_is_its_own(authority: Authority) -> None:
     async def scenario() -> None:
         async with lab(star(2), agents=[], authority=authority) as it:
-            routes = [r for r in it.manager._server._server.config.app.app.routes if r.path != "/openapi.json"]
+            routes = [r for r in it.manager._front.app.routes if r.path != "/openapi.json"]
             assert len(routes) >= len(REQUESTS) and all(route.dependencies for route in routes), "none for everybody"
             for role in ("controller", "master", "agent", "switch", "fabric-manager"):
                 verify = authority.context(f"{role}/x")
