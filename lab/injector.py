@@ -112,7 +112,8 @@ class Injector:
         own, others = process_of(lab, machine, node), []
         for other in machine.nodes:
             with contextlib.suppress(LabError):  # one without an appliance
-                others += [other] * (other != node and process_of(lab, machine, other) == own)
+                if other != node and process_of(lab, machine, other) == own:
+                    others.append(other)
         if others:
             text = f"--fault {fault.spec!r}: {few(others, 4)} would go with it, for they share a process here"
             raise LabError(text, what=node, remedy=LAB_RUN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 
@@ -17,9 +18,11 @@ def write(path: Path, content: bytes, mode: int, *, replace: bool, sync: bool = 
             part.unlink()
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         with open(fd, "wb") as out:
-            if os.geteuid() == 0 and path.is_file() and not path.is_symlink():
-                there = path.lstat()
-                os.fchown(fd, there.st_uid, there.st_gid)
+            if os.geteuid() == 0:
+                with contextlib.suppress(FileNotFoundError):
+                    there = path.lstat()
+                    if stat.S_ISREG(there.st_mode):
+                        os.fchown(fd, there.st_uid, there.st_gid)
             os.fchmod(fd, mode)
             out.write(content)
             out.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeGuard
 
 from .errors import UsageError
 
@@ -12,7 +13,7 @@ RATE_MAX = 10**15
 """Bit/s of a link: a petabit. Sums of more do not fit the numbers that they are counted in."""
 
 
-def is_rate(value: object) -> bool:
+def is_rate(value: object) -> TypeGuard[int]:
     """Of a link: whole bit/s."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RATE_MAX
 

@@ -190,7 +190,7 @@ def arc_rates(
         for parent, child in ((u, v), (v, u)):
             one = rates.get(parent, data.get("rate_bps"))
             one = default if one is None else one
-            if one is None or not is_rate(one):
+            if not is_rate(one):
                 what = f"{parent}-{child}"
                 told = "has no rate" if one is None else f"has a rate of {one!r}"
                 given = f"give rate_bps, whole bits per second from 1 to {RATE_MAX}"

@@ -113,16 +113,20 @@ static void keep(struct dc_split *s, uint32_t most, const uint32_t *cap, uint64_
   if (!dropped)
     return;
   count_left(s, cap);
+  count_got(s, got);
   for (uint32_t t = 0; t < s->trees; t++) {
-    count_got(s, got);
     uint64_t bears = bearable(s, t, DC_NO_NODE, got, target);
     uint32_t more = bears < UINT32_MAX ? (uint32_t)bears : UINT32_MAX;
     for (uint32_t x = 1; x < s->n; x++)
       if (parents(s, t)[x] != DC_NO_NODE && s->spare[(size_t)parents(s, t)[x] * s->n + x] < more)
         more = s->spare[(size_t)parents(s, t)[x] * s->n + x];
-    for (uint32_t x = 1; x < s->n && more > 0; x++)
-      if (parents(s, t)[x] != DC_NO_NODE)
-        s->spare[(size_t)parents(s, t)[x] * s->n + x] -= more;
+    for (uint32_t x = 1; x < s->n && more > 0; x++) {
+      if (parents(s, t)[x] == DC_NO_NODE)
+        continue;
+      s->spare[(size_t)parents(s, t)[x] * s->n + x] -= more;
+      if (x <= s->terminals)
+        got[x] += more;
+    }
     s->weight[t] += more;
   }
 }
@@ -204,7 +208,6 @@ void dc_rates_split(struct dc_rates *r)
   count_got(&s, got);
   join(&s, got, r->target);
   keep(&s, r->most, s.cap, got, r->target);
-  count_got(&s, got);
   if (dc_rates_compare(r, got, r->got) > 0) {
     take_over(r, &s);
     memcpy(r->got, got, (r->terminals + 1) * sizeof *got);

@@ -58,17 +58,23 @@ def test_a_fabric_at_rest_is_no_error():
     assert "none is running" in shown(Fabric([]))
 
 
+class Refusing(Fabric):
+    """At the second look."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__([])
+        self.looks, self.problem = 0, problem
+
+    def topology(self):
+        self.looks += 1
+        if self.looks == 2:
+            raise self.problem
+        return super().topology()
+
+
 def test_looks_are_repeated_and_a_controller_that_is_away_is_said(monkeypatch):
-    class Away(Fabric):
-        looks = 0
-
-        def topology(self):
-            self.looks += 1
-            if self.looks == 2:
-                raise Problem(503, "away", "no controller answers")
-            return super().topology()
-
-    fabric, console, pauses = Away([]), Console(width=120, record=True, force_terminal=True), []
+    fabric = Refusing(Problem(503, "away", "no controller answers"))
+    console, pauses = Console(width=120, record=True, force_terminal=True), []
     monkeypatch.setattr(top, "connect", lambda *_: nullcontext(fabric))
     monkeypatch.setattr(top, "Console", lambda: console)
     monkeypatch.setattr(top.time, "sleep", pauses.append)
@@ -79,16 +85,7 @@ def test_looks_are_repeated_and_a_controller_that_is_away_is_said(monkeypatch):
 
 
 def test_it_ends_with_its_token(monkeypatch):
-    class Revoked(Fabric):
-        looks = 0
-
-        def topology(self):
-            self.looks += 1
-            if self.looks == 2:
-                raise Problem(401, "unauthorized", "this token is revoked")
-            return super().topology()
-
-    fabric = Revoked([])
+    fabric = Refusing(Problem(401, "unauthorized", "this token is revoked"))
     monkeypatch.setattr(top, "connect", lambda *_: nullcontext(fabric))
     monkeypatch.setattr(top, "Console", lambda: Console(width=120, record=True, force_terminal=True))
     monkeypatch.setattr(top.time, "sleep", lambda _: None)
