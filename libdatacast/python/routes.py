@@ -23,6 +23,8 @@ class RouteError(TreeError):
         self.code = code
 
 
+_not_cleared = ffi.new_allocator(should_clear_after_alloc=False)
+
 REASONS = {
     lib.DC_ROUTES_MISSING: ("missing", "receiver {0} is not in tree {1}"),
     lib.DC_ROUTES_MSD: (
@@ -44,8 +46,9 @@ class Blobs(Mapping[str, bytes]):
 
     __slots__ = "_at", "_data", "_ends"
 
-    def __init__(self, at: Mapping[str, int], data: bytes, ends: Sequence[int]) -> None:
-        """`at`: each receiver's place, shared by a group's trees; `ends`: where in `data` each begins, and the end."""
+    def __init__(self, at: Mapping[str, int], data: bytes, ends: bytes) -> None:
+        """`at`: each receiver's place, shared by a group's trees; `ends`: where in `data` each begins, and the end, of
+        type uint32_t."""
         self._at, self._data, self._ends = at, data, array("I", ends)
 
     def __getitem__(self, name: str) -> bytes:
@@ -149,21 +152,21 @@ def routes(
     at = np.empty(len(names) + 1, np.uint32)
     at_buffer = ffi.from_buffer("uint32_t[]", at)
     places = {name: i for i, name in enumerate(names)}
-    room = 96 * len(names) + 4096
-    out = ffi.new("uint8_t[]", room)
+    room = 256 * len(names) + 4096
+    out = _not_cleared("uint8_t[]", room)
     result = []
     for tree in given.ids if ids is None else ids:
         done = lib.dc_trees_routes(given._set, tree, out, room, at_buffer)
         while done.error == lib.DC_ROUTES_SPACE:
             room *= 2
-            out = ffi.new("uint8_t[]", room)
+            out = _not_cleared("uint8_t[]", room)
             done = lib.dc_trees_routes(given._set, tree, out, room, at_buffer)
         if done.error != lib.DC_ROUTES_OK:
             node = given.network.names[done.node]
             code, text = REASONS[done.error]
             raise RouteError(text.format(node, tree, lib.DC_SEG_MAX, lib.DC_CHILDREN_MAX), what=node, code=code)
         data = bytes(ffi.buffer(out, done.bytes))
-        result.append(Routes(tree, Blobs(places, data, at.tolist()), int(done.labels), int(done.interest)))
+        result.append(Routes(tree, Blobs(places, data, at.tobytes()), int(done.labels), int(done.interest)))
     return result
 
 

@@ -27,6 +27,7 @@ struct routes {
   uint32_t *tail;  /* s->later: bytes from that record's beginning to the end of its route */
   uint8_t *out;
   size_t cap;
+  size_t own; /* end of what the last route has of its own: the rest is as on one before */
   struct dc_routes_result result;
 };
 
@@ -98,7 +99,7 @@ static unsigned too_deep(const struct routes *r, const uint32_t *node, unsigned 
 /* From the stop node[0] up to the next one: fills node[1..n], makes a node pass on where that is needed, returns n. */
 static unsigned next_stop(struct routes *r, uint32_t *node, bool from_endpoint)
 {
-  unsigned n = 0, fit = 0;
+  unsigned n = 0;
   uint32_t guilty = DC_NO_NODE;
   for (;;) {
     uint32_t v = node[n];
@@ -112,13 +113,14 @@ static unsigned next_stop(struct routes *r, uint32_t *node, bool from_endpoint)
       guilty = node[bad];
       break;
     }
-    if (n > 0 && n <= DC_SEG_MAX && can_pass(r, v) && too_deep(r, node, n, true, !from_endpoint) == 0)
-      fit = n;
     if (n == DC_SEG_MAX + 1)
       break;
     node[n + 1] = r->net->to[r->parent[v]];
     n++;
   }
+  unsigned fit = n - 1;
+  while (fit > 0 && !(can_pass(r, node[fit]) && too_deep(r, node, fit, true, !from_endpoint) == 0))
+    fit--;
   if (fit == 0) {
     (void)fail(r, guilty == DC_NO_NODE || n > DC_SEG_MAX ? DC_ROUTES_LONG : DC_ROUTES_MSD,
                guilty == DC_NO_NODE ? node[1] : guilty);
@@ -218,6 +220,7 @@ static size_t one_route(struct routes *r, uint32_t v, size_t begin)
       stop.fwd.local = false;
       if (!put(r, &at, &stop))
         return 0;
+      r->own = at;
       break;
     }
     stop.store = (r->note[upper] & KIND) == STORES;
@@ -236,8 +239,8 @@ static size_t one_route(struct routes *r, uint32_t v, size_t begin)
       return 0;
     }
     memcpy(r->out + at, r->out + from, rest);
+    r->own = at;
     at += rest;
-    longest(r, &stop, rest);
     shared = (r->note[upper] >> STOPS_SHIFT & STOPS_BITS);
     stops += shared - 1;
     break;
@@ -257,11 +260,11 @@ static size_t one_route(struct routes *r, uint32_t v, size_t begin)
   return at;
 }
 
-/* The longest label stack and interest of a route, from its bytes. */
+/* The longest label stack and interest of a route, from its own bytes. */
 static void measure(struct routes *r, size_t begin, size_t end)
 {
   struct dc_stop stop;
-  while (begin < end) {
+  while (begin < r->own) {
     begin += dc_stop_parse(r->out + begin, end - begin, &stop);
     longest(r, &stop, end - begin);
   }
