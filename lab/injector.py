@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ class Injector:
         self.lab, self.faults = lab, faults
         self.interfaces = Interfaces()
         self.failed_ns: dict[int, int] = {}
+        self._took: dict[tuple[int, str], tuple[float, float]] = {}
+        """Seconds from the request until a fault was begun (or ended), and until that was done."""
         self.errors: dict[int, str] = {}
         self.events = FabricEvents(lab)
         self._ended: set[int] = set()
@@ -137,8 +140,10 @@ class Injector:
             for at, index, what in sorted(steps):
                 if self._end.wait(max(0.0, started + at - time.monotonic())):
                     return
+                begun = time.monotonic()
                 try:
                     (self._begin if what == "begin" else self._finish)(index, self.faults[index])
+                    self._took[index, what] = begun - started, time.monotonic() - started
                 except (DatacastError, OSError, ValueError) as error:
                     self.errors[index] = str(error)
 
@@ -154,6 +159,16 @@ class Injector:
         if self.faults:
             self._idle.clear()
             threading.Thread(target=stay, daemon=True).start()
+
+    def as_done(self) -> tuple[Fault, ...]:
+        """The faults at the times at which a busy machine came to them: what takes away counts once it is done, what
+        gives back from its beginning."""
+        found = []
+        for index, fault in enumerate(self.faults):
+            begun, done = self._took.get((index, "begin"), (fault.at_s, fault.at_s))
+            back, _ = self._took.get((index, "end"), (fault.end_s, fault.end_s))
+            found.append(replace(fault, at_s=begun if fault.up else done, end_s=back))
+        return tuple(found)
 
     def mend(self) -> None:
         """After the block: undo what was never to end, so that the lab is whole for the next transfer. From the lab's

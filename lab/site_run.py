@@ -28,7 +28,7 @@ from datacast.lab.report import AnySettings, ratio
 from datacast.lab.run import PAYLOAD_NAME, Transfer, Watcher
 from datacast.lab.signals import Signals
 from datacast.lab.site_lab import SitesLab
-from datacast.lab.sites_best import best_s, steps_of
+from datacast.lab.sites_best import Step, best_s, steps_of
 from datacast.lab.state import marked
 
 LOOK_S = 0.05
@@ -206,7 +206,7 @@ def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOA
         state=group.state,
         error=group.error,
         size=size,
-        sites=_sites(lab, transfer, size, arrived, verified),
+        sites=_sites(lab, transfer.source, size, arrived, verified, steps_of(injector.as_done())),
         wan={f"{a} to {b}": WanFigures(sent, ratio(sent, size)) for (a, b), sent in wan.items()},
         receivers={host: HostFigures(arrived.get(host), verified[host]) for host in hosts},
         cpu_busy=round(cpu.busy, 4),
@@ -220,17 +220,16 @@ def send(lab: SitesLab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOA
 
 
 def _sites(
-    lab: SitesLab, transfer: Transfer, size: int, arrived: dict[str, float], verified: dict[str, bool]
+    lab: SitesLab, source: str, size: int, arrived: dict[str, float], verified: dict[str, bool], steps: list[Step]
 ) -> dict[str, SiteFigures]:
-    found, steps = {}, steps_of(transfer.faults)
+    found = {}
     for name in lab.sites.sites:
         hosts = [host for host in verified if _site(host) == name]
         if not hosts:
             continue
         times = [arrived[host] for host in hosts if host in arrived]
         finish = max(times) if len(times) == len(hosts) else None
-        assert transfer.source is not None
-        ideal = best_s(lab.graph, lab.sites.sites, transfer.source, hosts[0], size, lab.options.mtu, steps)
+        ideal = best_s(lab.graph, lab.sites.sites, source, hosts[0], size, lab.options.mtu, steps)
         good = sum(verified[host] for host in hosts)
         found[name] = SiteFigures(len(hosts), good, finish, ideal, ratio(finish, ideal))
     return found

@@ -6,17 +6,19 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import wait_for
 
 from datacast import topologies
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
 from datacast.lab.fabric_events import FabricEvents
-from datacast.lab.faults import parse_fault, parse_faults
+from datacast.lab.faults import Fault, parse_fault, parse_faults
 from datacast.lab.injector import Injector
 from datacast.lab.lab import LabOptions
 from datacast.lab.plan import make_plan
@@ -66,6 +68,35 @@ def test_a_lab_that_was_made_for_it_is_not(spec, dataplane, options):
     injector.events.start = lambda: None
     with injector:
         pass
+
+
+def test_a_bound_is_told_when_a_busy_machine_came_to_a_fault():
+    """Whoever had the link for longer than was planned would be faster than the bound."""
+    went: list[float] = []
+
+    def slow(fault: Fault, up: bool) -> None:
+        went.append(time.monotonic() - started)
+        time.sleep(0.02)
+        went.append(time.monotonic() - started)
+
+    specs = [
+        "link s0.0:1 down at 1ms, up at 2ms",
+        "link s0.1:1 up at 3ms",
+        "link s0.2:1 down at 3600s, up at 7200s",
+    ]
+    lab = planned()
+    lab.supervisor = SimpleNamespace(processes=[])
+    injector = Injector(lab, parse_faults(specs, GRAPH, "dpdk"))
+    injector.events.start = injector._prepared = injector.interfaces.prepare = lambda *_: None
+    injector._pid, injector._set_link = lambda _: 0, slow
+    with injector:
+        started = time.monotonic()
+        injector.go("g-1", started)
+        wait_for("three of the four to be done", lambda: len(injector._took) == 3)
+    cut, restored, far = injector.as_done()
+    assert went[1] <= cut.at_s and cut.end_s <= went[2], "gone once it is done, back from the beginning on"
+    assert went[3] <= restored.at_s <= went[4] and restored.end_s is None
+    assert (far.at_s, far.end_s) == (3600.0, 7200.0), "as planned, what has not come yet"
 
 
 @pytest.mark.root

@@ -59,9 +59,10 @@ def test_every_site_gets_the_file_through_a_cut_and_each_link_carries_it_once(tm
         "sfo": (2, 2),
         "syd": (1, 1),
     }
-    # 40 Mbit/s for half a second, 20 then: the bound knows the file's changes, and nobody is faster than the bound
-    assert 2.9 < sites["sfo"]["ideal_s"] < 3.2
-    assert sites["syd"]["ideal_s"] > 4.0
+    # 40 Mbit/s for half a second (1.7 s without that change), 20 then, and a cut (3.0 s without): the bound knows what
+    # was done, and when. A busy machine is late. Nobody is faster than the bound.
+    assert 1.9 < sites["sfo"]["ideal_s"] < 3.2
+    assert sites["sfo"]["ideal_s"] < sites["syd"]["ideal_s"] < 4.1
     assert all(one["finish_over_ideal"] >= 1.0 for one in sites.values()), sites
     wan = {link: one["over_file"] for link, one in report["wan"].items()}
     assert 1.0 <= wan["ams to sfo"] < 1.08 and 1.0 <= wan["sfo to syd"] < 1.15, wan
