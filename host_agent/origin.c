@@ -136,11 +136,11 @@ static size_t ends_part(const char *p)
   return *p == '/' || *p == '\\' || *p == ';';
 }
 
-/* Is a part of the path "." or "..", also written as %2e? It leads elsewhere than it seems to, for libcurl or for the server:
- * out of the prefix that allows it. */
-static bool has_dots(const char *path)
+/* Is a part of the path up to `end` "." or "..", also written as %2e? It leads elsewhere than it seems to, for libcurl or for
+ * the server: out of the prefix that allows it. */
+static bool has_dots(const char *path, const char *end)
 {
-  for (const char *end = path + strcspn(path, "?#"); path < end;) {
+  while (path < end) {
     unsigned dots = 0;
     for (; *path == '.' || strncasecmp(path, "%2e", 3) == 0; dots++)
       path += *path == '.' ? 1 : 3;
@@ -168,7 +168,8 @@ static bool check_url(const char *url, struct fault *why)
                      ORIGIN_URL_MAX);
   if (memchr(rest, '@', host) != NULL)
     return fault_set(why, "bad_origin", "a URL with a password in it: credentials belong into the file of --origins");
-  if (has_dots(rest + host))
+  const char *path = rest + host; /* in S3 a "?" is of the key */
+  if (has_dots(path, path + (strncmp(url, "s3://", 5) == 0 ? strlen(path) : strcspn(path, "?#"))))
     return fault_set(why, "bad_origin", "a URL with \".\" or \"..\" in its path: %.200s", url);
   return true;
 }

@@ -160,6 +160,7 @@ static void permissions(void)
     refused(url, path, "bad_origin");
   }
   refused("s3://bucket/../other/key", path, "bad_origin");
+  refused("s3://bucket/a?/../../other/key", path, "bad_origin"); /* "?" is of the key */
   o = opened("https://h/a/..x/...;b=.c/%2ex/%252e%2fy?../y", path, &why);
   assert(o != NULL);
   origin_unref(o);
