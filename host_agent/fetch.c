@@ -248,8 +248,11 @@ static enum verdict judge_status(struct answer *a, long status)
     fault_set(&f->why, "changed", "%.200s changed while it was fetched", what);
     return BAD;
   case 416:
-    if (f->probe != NULL && a->head.has_range && !a->head.range.ranged && a->head.range.size == 0)
-      return GOOD; /* an empty object has no first byte */
+    if (f->probe != NULL &&
+        (a->head.has_range ? !a->head.range.ranged && a->head.range.size == 0 : strcmp(said, "InvalidRange") == 0)) {
+      a->head.range = (struct content_range){0};
+      return GOOD; /* an empty object has no first byte; S3 says no more of it */
+    }
     fault_set(&f->why, "changed", "%.200s is shorter than it was (416)", what);
     return BAD;
   case 408:

@@ -96,6 +96,13 @@ def test_without_a_key_or_object_or_bucket(fetcher: Fetcher, s3: S3) -> None:
     assert fetcher.stat("s3://other/none")["code"] == "denied", "no prefix allows that bucket"
 
 
+def test_an_object_of_no_bytes(fetcher: Fetcher, s3: S3) -> None:
+    """S3 says of it that it has not the first byte, and not how many it has."""
+    s3.put("dir/empty", b"")
+    known = fetcher.stat(f"s3://{BUCKET}/dir/empty")
+    assert known["ok"] and known["size"] == 0, known
+
+
 @pytest.mark.parametrize("parts", [False, True])
 def test_an_object_that_is_written_again_meanwhile_is_no_mixture(
     fetcher: Fetcher, s3: S3, data: bytes, parts: bool
