@@ -40,8 +40,9 @@ class Store:
 
 
 def _is_file(path: Path) -> bool:
-    """A file of its own: no link, which might lead anywhere."""
+    """A file of its own that may be read: no link, which might lead anywhere."""
     try:
-        return stat.S_ISREG(path.lstat().st_mode) and path.parent.resolve() == path.parent.absolute()
+        own = stat.S_ISREG(path.lstat().st_mode) and path.parent.resolve() == path.parent.absolute()
+        return own and os.access(path, os.R_OK)
     except OSError:
         return False

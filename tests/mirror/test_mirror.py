@@ -8,6 +8,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -367,6 +368,25 @@ def test_the_program_orders_what_is_not_there_for_those_it_was_told_and_ends_whe
     [(spec, token)] = controller.asked  # type: ignore[attr-defined]
     assert token == "Bearer secret-token" and code == 0
     assert spec["dest_path"] == f"there/blobs/{64 * '9'}" and {key: spec[key] for key in receivers} == receivers
+
+
+@pytest.mark.root
+def test_a_layer_that_the_mirror_may_not_read_is_the_registrys() -> None:
+    """It was answered with 200 and no bytes, which ended containerd's pull."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are beneath one that is root's alone
+        (Path(folder) / "blobs").mkdir()
+        (Path(folder) / "blobs" / NAME).write_bytes(BLOB)
+        (Path(folder) / "blobs" / NAME).chmod(0o600)
+        Path(folder).chmod(0o755)
+        command = [sys.executable, "-m", "datacast.mirror.main", "--listen", "127.0.0.1:0", "--user", "nobody"]
+        mirror = subprocess.Popen([*command, "--store", folder], stdout=subprocess.PIPE, text=True)
+        try:
+            assert mirror.stdout
+            url = mirror.stdout.readline().split()[1]
+            assert httpx.get(f"{url}/v2/x/blobs/sha256:{NAME}", timeout=60).status_code == 404
+        finally:
+            mirror.terminate()
+            mirror.wait(60)
 
 
 def test_a_controller_without_registries_is_refused() -> None:
