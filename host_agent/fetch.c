@@ -304,8 +304,11 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     break;
   case CURLE_ABORTED_BY_CALLBACK:
     return STOPPED;
-  case CURLE_PEER_FAILED_VERIFICATION:
   case CURLE_SSL_CACERT_BADFILE:
+    fault_set(&f->why, "certificate",
+              "%.200s: `ca` of its entry in --origins is no file of certificates that this agent can read", what);
+    return BAD;
+  case CURLE_PEER_FAILED_VERIFICATION:
     fault_set(&f->why, "certificate",
               "%.200s: the origin's certificate is not that of its name and authority: "
               "`ca` of its entry in --origins names another one",

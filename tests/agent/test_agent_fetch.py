@@ -309,7 +309,7 @@ def test_what_is_held_from_before_is_told_and_counted_though_nobody_orders_it(fe
     assert (status["resuming"], status["blocks_ok"], status["bytes"]) == (0, 30, 30 * BLOCK)
 
 
-@pytest.mark.parametrize("wrong", ["name", "authority"])
+@pytest.mark.parametrize("wrong", ["name", "authority", "no file", "another file"])
 def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path, wrong: str) -> None:
     cert, key = tmp_path / "server.pem", tmp_path / "server.key"
     place = "IP:192.0.2.9" if wrong == "name" else f"IP:{fetcher.address}"
@@ -330,9 +330,11 @@ def test_a_certificate_of_somebody_else_ends_it(fetcher: Fetcher, tmp_path: Path
     enter = ("ip", "netns", "exec", fetcher.net.namespace("a"))
     with Nginx(tmp_path / "tls", fetcher.address, 8443, enter=enter, tls=(cert, key)) as it:
         random_file(it.www / "object", SIZE)
-        fetcher.allow(prefix=it.url + "/", **({"ca": str(cert)} if wrong == "name" else {}))
+        ca = {"name": str(cert), "no file": str(tmp_path / "none"), "another file": str(key)}
+        fetcher.allow(prefix=it.url + "/", **({"ca": ca[wrong]} if wrong in ca else {}))
+        said = "`ca` of its entry in --origins is no file of" if "file" in wrong else "name and authority"
         answer = fetcher.stat(f"{it.url}/object")
-        assert answer["code"] == "certificate" and "name and authority" in answer["error"], answer
+        assert answer["code"] == "certificate" and said in answer["error"], answer
         assert not it.rows(), "nothing was asked of it"
 
 
