@@ -153,11 +153,13 @@ static bool has_dots(const char *path, const char *end)
   return false;
 }
 
+static bool is_s3(const char *url) { return strncmp(url, "s3://", 5) == 0; }
+
 static bool check_url(const char *url, struct fault *why)
 {
   const char *rest = strncmp(url, "https://", 8) == 0  ? url + 8
                      : strncmp(url, "http://", 7) == 0 ? url + 7
-                     : strncmp(url, "s3://", 5) == 0   ? url + 5
+                     : is_s3(url)                      ? url + 5
                      : strncmp(url, SITE, 7) == 0      ? url + 7
                                                        : NULL;
   if (rest == NULL)
@@ -169,7 +171,7 @@ static bool check_url(const char *url, struct fault *why)
   if (memchr(rest, '@', host) != NULL)
     return fault_set(why, "bad_origin", "a URL with a password in it: credentials belong into the file of --origins");
   const char *path = rest + host; /* in S3 a "?" is of the key */
-  if (has_dots(path, path + (strncmp(url, "s3://", 5) == 0 ? strlen(path) : strcspn(path, "?#"))))
+  if (has_dots(path, path + (is_s3(url) ? strlen(path) : strcspn(path, "?#"))))
     return fault_set(why, "bad_origin", "a URL with \".\" or \"..\" in its path: %.200s", url);
   return true;
 }
@@ -259,7 +261,7 @@ static bool fill(struct origin *o, const char *url, const json_t *entry, struct 
     o->user = format("%s:%s", key, secret);
     o->sigv4 = format("aws:amz:%s:%s", region, "s3");
   }
-  if (strncmp(url, "s3://", 5) == 0) {
+  if (is_s3(url)) {
     char aws[128];
     snprintf(aws, sizeof aws, "https://s3.%.60s.amazonaws.com", region);
     const char *endpoint = text(entry, "endpoint");
