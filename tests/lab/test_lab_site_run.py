@@ -25,7 +25,7 @@ links:
   - {between: [ams, sfo], rate: 40mbit, delay_ms: 5}
   - {between: [sfo, syd], rate: 40mbit, delay_ms: 5}
 changes:
-  - {at: 500ms, between: [sfo, ams], rate: 20mbit}
+  - {at: 0s, between: [sfo, ams], rate: 20mbit}
 """
 MIB = 1 << 20
 
@@ -59,10 +59,10 @@ def test_every_site_gets_the_file_through_a_cut_and_each_link_carries_it_once(tm
         "sfo": (2, 2),
         "syd": (1, 1),
     }
-    # 40 Mbit/s for half a second (1.7 s without that change), 20 then, and a cut (3.0 s without): the bound knows what
-    # was done, and when. A busy machine is late. Nobody is faster than the bound.
-    assert 1.9 < sites["sfo"]["ideal_s"] < 3.2
-    assert sites["sfo"]["ideal_s"] < sites["syd"]["ideal_s"] < 4.1
+    # 20 Mbit/s from the request on (1.7 s with the cable's 40), and a cut: the bound knows the file's changes, and when
+    # a busy machine came to the cut. Nobody is faster than the bound.
+    assert 3.4 < sites["sfo"]["ideal_s"] < 3.6
+    assert sites["sfo"]["ideal_s"] < sites["syd"]["ideal_s"]
     assert all(one["finish_over_ideal"] >= 1.0 for one in sites.values()), sites
     wan = {link: one["over_file"] for link, one in report["wan"].items()}
     assert 1.0 <= wan["ams to sfo"] < 1.08 and 1.0 <= wan["sfo to syd"] < 1.15, wan
