@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from datacast.lab.plan import LINK_BPS_MIN, MTU_MAX, MTU_MIN, QUEUE_MAX, QUEUE_MIN
+
 if TYPE_CHECKING:
     from datacast.lab.lab import LabOptions
 
@@ -25,8 +27,8 @@ class LabFlags:
         Path | None, Option(help="A file of sites on a wide area (lab/README.md), each with its controller.")
     ] = None
     link: Annotated[str, Option(help="Rate of every link, each way.")] = "100mbit"
-    mtu: Annotated[int, Option(min=576, max=16000, help="MTU of every link.")] = 9000
-    queue: Annotated[int, Option(min=8, max=10000, help="Packets that the queue of a port holds.")] = 100
+    mtu: Annotated[int, Option(min=MTU_MIN, max=MTU_MAX, help="MTU of every link.")] = 9000
+    queue: Annotated[int, Option(min=QUEUE_MIN, max=QUEUE_MAX, help="Packets that the queue of a port holds.")] = 100
     dataplane: Annotated[
         str, Option(help="dpdk, ovs, bmv2, p4 (no appliance), ovs+dpdk; memif: hosts in memory; ip: plain routers.")
     ] = "dpdk"
@@ -64,7 +66,6 @@ class LabFlags:
         from datacast.core.quantities import parse_rate
         from datacast.lab.controlled import need_appliances, without_appliance
         from datacast.lab.lab import LabOptions, load_topology
-        from datacast.lab.plan import LINK_BPS_MIN
 
         topology, without = self.network(), self.without_appliance
         if self.appliance_link:

@@ -28,6 +28,9 @@ SLOT_PREFIX = 20
 AGENT_PORT = 7600
 
 
+MTU_MIN, MTU_MAX = 576, 16000
+QUEUE_MIN, QUEUE_MAX = 8, 10000
+"""Packets of a port's queue."""
 JUMBO = 9000
 DELAYED_MAX = 64
 """LINES_MAX of delay.c."""

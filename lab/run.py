@@ -100,12 +100,12 @@ def settle(graph: nx.Graph, transfer: Transfer) -> Transfer:
             raise LabError(f"the topology has no host {name!r}", what=name, remedy=known)
     for name in (source, *transfer.other_sources):
         if name in receivers:
-            raise LabError(f"{name} is the source and among the receivers", what=name, remedy="leave it out of --to")
+            raise LabError(f"{name} is the source and among the receivers", what=name, remedy="name it once")
     doubled = sorted({name for name in receivers if receivers.count(name) > 1})
     if doubled:
         raise LabError(f"{', '.join(doubled)} twice among the receivers", what=doubled[0], remedy="name each host once")
     if not receivers:
-        raise LabError("no receivers", remedy="name hosts in --to, or give --to all")
+        raise LabError("no receivers", remedy="name a host or more, or all")
     check_content(transfer)
     return replace(transfer, source=source, receivers=receivers)
 

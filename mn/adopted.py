@@ -12,28 +12,35 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 
-from datacast.lab.network import Network, data_port_script
+from datacast.lab.network import PROLOGUE, Network, data_port_script
 from datacast.lab.plan import Machine, Plan
 from datacast.lab.signals import Signals
 
 if TYPE_CHECKING:
-    from mininet.net import Mininet
     from mininet.node import Node
+
+    from .net import DatacastNet
 
 # Classic BPF, for cls_bpf: IPv4, ARP and IPv6 pass (0, TC_ACT_OK), the rest is dropped (2, TC_ACT_SHOT).
 ONLY_IP = "6,40 0 0 12,21 2 0 2048,21 1 0 2054,21 0 1 34525,6 0 0 0,6 0 0 2"
 
 
 class AdoptedNetwork(Network):
-    """Of a lab whose nodes Mininet has made. `room`: the namespace of all switches (None: there are none)."""
+    """Of a lab whose nodes Mininet has made. `links_down` are so from the start."""
 
     def __init__(
-        self, net: Mininet, room: Node | None, graph: nx.Graph, plan: Plan, root_if: str, signals: Signals
+        self,
+        net: DatacastNet,
+        graph: nx.Graph,
+        links_down: set[frozenset[str]],
+        plan: Plan,
+        root_if: str,
+        signals: Signals,
     ) -> None:
         super().__init__(plan, root_if, signals)
         self._net = net
-        self._room = room
         self._graph = graph
+        self._links_down = links_down
         self._room_port = ""
         self._bridged: dict[tuple[str, int], str] = {}
 
@@ -42,22 +49,29 @@ class AdoptedNetwork(Network):
             node = self._net[machine.name]
             self._join_management(number, machine, node)
             return node
-        assert self._room is not None
+        room = self._net.room
         if not self._room_port:
             self._room_port = f"m{number}"
-            self._join_management(number, machine, self._room)
+            self._join_management(number, machine, room)
         self._management_ports[machine.name] = self._room_port
-        return self._room
+        return room
 
     def lay_cables(self, progress: Callable[[str], None]) -> None:
         """They are there; their ports are set up."""
         scripts: dict[str, str] = dict.fromkeys(self.nodes, "")
         for cable in self.plan.cables:
-            shaped = self._graph.edges[cable.a.node, cable.b.node]["shaped"]
+            told = self._graph.edges[cable.a.node, cable.b.node]
+            up = frozenset((cable.a.node, cable.b.node)) not in self._links_down
             for port in (cable.a, cable.b):
-                scripts[self.plan.machine_of(port.node).name] += data_port_script(
-                    port.ifname, 0 if shaped else cable.rate_bps, cable.mtu, cable.queue_packets, arp=True
-                )
+                rate_bps = 0 if port.node in told["shaped"] else cable.rate_of(port)
+                script = data_port_script(port.ifname, rate_bps, cable.mtu, cable.queue_packets, up, arp=True)
+                script += "" if up else f"ip link set {port.ifname} down\n"  # which Mininet has put up
+                scripts[self.plan.machine_of(port.node).name] += script
+            if told["inner"]:
+                self._between = self._net.between
+                lines = "".join(f"ip link set {name} mtu {cable.mtu} arp off up\n" for name in told["inner"])
+                self._script(self._between, PROLOGUE + lines)
+                self.delay_lines.append(",".join((*told["inner"], f"{cable.delay_us}")))
         self._set_up(scripts, progress)
 
     # ---- ordinary IP ----
@@ -77,7 +91,7 @@ class AdoptedNetwork(Network):
             lines.append(f"ip link set {self._bridge(i)} up")
             scripts[machine.name] += "\n".join(lines) + "\n"
         self._set_up(scripts, lambda text: None)
-        self.follow(set())
+        self.follow(self._links_down)
 
     def _bridging(self) -> list[str]:
         return [name for name, data in self._graph.nodes(data=True) if data["forwards"]]
@@ -125,4 +139,5 @@ class AdoptedNetwork(Network):
     def down(self) -> None:
         """The management network goes. The nodes are Mininet's."""
         self.nodes.clear()
+        self._between = None
         super().down()

@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from mininet.node import Controller, Host, Node, Switch
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from datacast.lab.errors import LabError
+from datacast.lab.plan import MTU_MAX, MTU_MIN, QUEUE_MAX, QUEUE_MIN
+from datacast.services.validation import first_error
+
+Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 @dataclass(frozen=True)
 class Settings:
     """Of a whole fabric."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    """`mn` makes numbers of digits, and leaves the rest text."""
+
     rate: str = "100mbit"
     """Of links that say nothing themselves."""
-    mtu: int = 9000
-    queue: int = 100
+    mtu: Annotated[int, Field(ge=MTU_MIN, le=MTU_MAX)] = 9000
+    queue: Annotated[int, Field(ge=QUEUE_MIN, le=QUEUE_MAX)] = 100
     """Packets per port."""
     lab: str = "mininet"
     """Name by which `datacast` commands find it (DATACAST_LAB)."""
-    rest_port: int = 7580
-    fabric_port: int = 7501
+    rest_port: Port = 7580
+    fabric_port: Port = 7501
     """Both on loopback."""
     work: str | None = None
     """Folder for received files; by default in memory."""
     realtime: bool = False
     """Datacast's daemons run before everything else on the machine, as the lab's do."""
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Settings:
+        """Takes them out of what a script or `mn` gives a controller. Raises LabError."""
+        own = inspect.signature(Controller).parameters
+        told = {name: given.pop(name) for name in list(given) if name not in own}
+        try:
+            return SETTINGS.validate_python(told)
+        except ValidationError as error:
+            where, text = first_error(error)
+            remedy = "there are " + ", ".join(field.name for field in fields(cls))
+            raise LabError(f"of the controller: {text}", what=where, remedy=remedy) from error
+
+
+SETTINGS = TypeAdapter(Settings)
 
 
 class DatacastHost(Host):
@@ -78,8 +104,7 @@ class DatacastController(Controller):
     `mn --controller datacast,rate=50mbit,mtu=1500`."""
 
     def __init__(self, name: str, **params: Any) -> None:
-        own = {field.name: params.pop(field.name) for field in fields(Settings) if field.name in params}
-        self.settings = Settings(**own)
+        self.settings = Settings.of(params)
         super().__init__(name, **{**params, "port": self.settings.rest_port})
 
     def checkListening(self) -> None:

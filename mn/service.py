@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +17,8 @@ from datacast.lab.faults import parse_faults
 from datacast.lab.report import Report
 
 if TYPE_CHECKING:
+    from mininet.node import Host
+
     from datacast.lab.lab import Lab
 
 
@@ -53,13 +56,16 @@ class Datacast:
         self._folder = folder
 
     def open(self) -> None:
-        """Start every daemon. Raises LabError; `close` is due in any case."""
+        """Start every daemon. Raises LabError; `close` is due in any case, and comes with the program's end, too: `mn`
+        and many a script end by Ctrl-C without a `net.stop()`."""
+        atexit.register(self.close)
         self.lab.__enter__()
         self.lab.up()
 
     def close(self) -> None:
         self.lab.__exit__(None, None, None)
         self._folder.cleanup()
+        atexit.unregister(self.close)
 
     @property
     def token(self) -> str:
@@ -67,9 +73,9 @@ class Datacast:
 
     def send(
         self,
-        source: str,
+        source: str | Host,
         path: str | Path,
-        receivers: Iterable[str],
+        receivers: Iterable[str | Host],
         dest: str | None = None,
         faults: Iterable[str] = (),
         **options: Any,
@@ -79,7 +85,7 @@ class Datacast:
         Parameters
         ----------
         source, receivers
-            Names of hosts.
+            Hosts, or their names.
         path
             The file, seen from anywhere: Mininet's hosts share the file system.
         dest : str
@@ -94,12 +100,15 @@ class Datacast:
         LabError
             No such host or file; the controller refused.
         """
+        for name, value in (("receivers", receivers), ("faults", faults)):
+            if isinstance(value, str):  # each letter would be one
+                raise LabError(f"{name} is a list, not {value!r}", what=name, remedy=f"give [{value!r}]")
         path = Path(path)
         dest = dest or path.name
         graph = self.lab.graph
         transfer = lab_run.Transfer(
-            source=source,
-            receivers=tuple(receivers),
+            source=str(source),
+            receivers=tuple(map(str, receivers)),
             file=path,
             options=_options(options),
             faults=parse_faults(list(faults), graph, self._dataplane),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 WORDS = {
     "extra_forbidden": "unknown key",
+    "unexpected_keyword_argument": "unknown key",
     "missing": "is missing",
     "tuple_type": "must be a list",
     "list_type": "must be a list",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -50,6 +51,99 @@ def test_the_tutorial_s_script_runs_as_it_stands_there():
     code = page.partition("```python\n")[2].partition("```")[0]
     done = box.run(sys.executable, "-c", code)
     assert done.returncode == 0 and "1 received" in done.stdout and "delivered to 3" in done.stdout, done.stdout
+
+
+PLAYED = """
+import sys
+from functools import partial
+from mininet.link import Link, TCLink
+from datacast.mininet import DatacastNet, topos
+
+for link in (Link, partial(TCLink, max_queue_size=None)):
+    net = DatacastNet(topo=topos["file"]("/tmp/topology.json"), link=link)
+    net.start()
+    try:
+        print("ping", net["h1"].cmd("ping -c 5 -i 0.2 -W 2", net["h2"].IP()))
+        for node, port in (("h1", "h1-eth0"), ("s1", "s1-eth1"), ("s1", "s1-eth2"), ("s1", "s1-eth3")):
+            print("port", port, net[node].cmd(f"tc -s qdisc show dev {port}; tc class show dev {port}"))
+        print(net.datacast.send("h1", "/tmp/file", ["h2"]))
+        assert "100% packet loss" in net["h1"].cmd("ping -c 1 -W 1", net["h3"].IP()), "a link that is down"
+        net.configLinkStatus("h3", "s1", "up")
+        print(net.datacast.send("h1", "/tmp/file", ["h3"], dest="later"))
+    finally:
+        net.stop()
+"""
+
+
+def test_links_of_a_file_have_their_rates_and_delays():
+    """Also those that Mininet shapes itself; and one that is down waits for the user."""
+    edges = [
+        {"source": "h1", "target": "s1", "rates_bps": {"h1": 20_000_000, "s1": 30_000_000}, "delay_ms": 10},
+        {"source": "h2", "target": "s1", "rate_bps": 33_333_333},
+        {"source": "h3", "target": "s1", "up": False},
+    ]
+    nodes = [{"id": name, "kind": "host"} for name in ("h1", "h2", "h3")] + [{"id": "s1", "kind": "switch"}]
+    command = "echo \"$1\" >/tmp/topology.json; head -c 1M /dev/urandom >/tmp/file; exec \"$2\" -c \"$3\""
+    told = json.dumps({"nodes": nodes, "edges": edges})
+    done = box.run("sh", "-c", command, "sh", told, sys.executable, PLAYED)
+    assert done.returncode == 0, done.stdout
+    for rate, count in (("20Mbit", 2), ("30Mbit", 2), ("33333Kbit", 2), ("100Mbit", 2)):
+        assert len(re.findall(f"rate {rate} ", done.stdout)) == count, done.stdout
+    round_trips = [float(ms) for ms in re.findall(r"time=([0-9.]+)", done.stdout)]
+    assert len(round_trips) == 10 and min(round_trips) >= 20, done.stdout
+    finish = [float(s) for s in re.findall(r"delivered to 1 in ([0-9.]+) s", done.stdout)]
+    assert len(finish) == 4 and min(finish) > 0.95 * (1 << 20) * 8 / 20e6, done.stdout
+
+
+def test_rates_that_nothing_in_a_plain_network_plays_are_refused():
+    code = """
+from mininet.node import OVSBridge
+from datacast.mininet import DatacastNet, topos
+DatacastNet(topo=topos["torus"](3, 1, **{option}), switch=OVSBridge, controller=None).start()
+"""
+    for option, what in (({"bw": 10}, "a rate"), ({"delay_ms": 5}, "a delay")):
+        done = box.run(sys.executable, "-c", code.replace("{option}", str(option)))
+        assert done.returncode and f"has {what} that nothing in this network plays" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "given, wrong", [("rat=50mbit", "rat: unknown key"), ("mtu=100", "mtu: "), ("lab=a/b", "is no name for a lab")]
+)
+def test_a_setting_that_is_none_is_refused(given, wrong):
+    done = box.run(
+        *("mn", "--custom", "mn/custom.py", "--topo", "torus,3,1", "--switch", "datacast", "--test", "none"),
+        *("--controller", f"datacast,{given}"),
+    )
+    assert wrong in done.stdout, done.stdout
+
+
+ENDED = """
+import os, signal
+from datacast.mininet import DatacastNet, topos
+
+net = DatacastNet(topo=topos["leafspine"](1, 1, 2))
+net.start()
+print("mark", net.datacast.lab.identity)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_script_that_ends_without_stop_leaves_nothing():
+    """A shell, as the first process, would take the others along."""
+    look = "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep DATACAST_LAB_ID; ls /tmp/run /tmp /dev/shm; ip link"
+    done = box.run("sh", "-c", f'"$1" -c "$2"; echo AFTER; {look}', "sh", sys.executable, ENDED)
+    before, _, after = done.stdout.partition("AFTER")
+    assert "KeyboardInterrupt" in before and "mark" in before, done.stdout
+    assert not re.search(r"DATACAST_LAB_ID|mininet|dclab", after), after
+
+
+def test_receivers_and_faults_are_lists():
+    from datacast.lab.errors import LabError
+    from datacast.mininet.service import Datacast
+
+    for given in ({"receivers": "h2"}, {"receivers": ["h2"], "faults": "link s1:0 down"}):
+        with pytest.raises(LabError, match=r"is a list.*\n.*give \["):
+            Datacast.send(None, "h1", __file__, **given)
 
 
 def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):
