@@ -61,6 +61,9 @@ def folder_of(name: str) -> str:
 
 def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: str | None) -> GroupSpec:
     """A file of hosts, or a URL or name that receivers fetch. Raises typer.BadParameter."""
+    if any("\udc80" <= letter <= "\udcff" for letter in file):
+        remedy = "keys of S3 are" if file.startswith("s3://") else "rename it, or send the folder that it lies in"
+        raise typer.BadParameter(f"{file!r} is no UTF-8: {remedy}")
     if not file.startswith((*URLS, *SCHEMES)):
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", file) and not sources:
             raise typer.BadParameter(
@@ -70,8 +73,6 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
         if not file:  # os.path.abspath would make the working folder of it
             raise typer.BadParameter("FILE is empty: give the file's path at the source, or a URL")
-        if any("\udc80" <= letter <= "\udcff" for letter in file):
-            raise typer.BadParameter(f"{file!r} is no UTF-8: rename it, or send the folder that it lies in")
         first, *others = parse_sources(sources)
         return GroupSpec(source=first, other_sources=others, source_path=os.path.abspath(file))
     if sources:

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import posixpath
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
@@ -178,7 +177,7 @@ class Groups:
         requests.check_rule(spec.options)
         spec = requests.with_shards(spec, receivers)
         spec = requests.with_left(spec, lambda name: held.record if (held := self._groups.get(name)) else None)
-        dest = requests.check_dest_path(spec.dest_path or posixpath.basename(_named(spec)))
+        dest = requests.check_dest_path(spec.dest_path or spec.name)
         now = time.time_ns()
         spec = replace(spec, receivers=receivers, receiver_set=None, dest_path=dest)
         self.cordons.check(list(dict.fromkeys([*spec.roots, *receivers])))
@@ -449,8 +448,3 @@ class Groups:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _named(spec: GroupSpec) -> str:
-    """What a request says where the file is, without a URL's query."""
-    return spec.source_path if spec.url is None else spec.source_path.partition("?")[0]

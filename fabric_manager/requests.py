@@ -15,6 +15,7 @@ from datacast.services import ranges
 from datacast.services.problems import Problem
 
 from .api import FINAL_STATES, GroupOptions, GroupSpec
+from .api.specs import S3
 from .fabric import Fabric
 from .record import Record
 
@@ -68,7 +69,10 @@ def check_source_path(path: str) -> None:
 
 def check_dest_path(path: str) -> str:
     """The path as it is. Raises Problem."""
-    if "\0" in path or not path:
+    if not path:
+        why = "a URL that ends with / names no file"
+        raise problem("bad_path", "dest_path", why, "", "give the destination (--dest)")
+    if "\0" in path:
         raise problem("bad_path", "dest_path", f"{path!r} is no path of a file", path, "give a file's path")
     if ".." in path.split("/"):  # agents refuse it too, each on its own, when the group has begun
         raise problem("bad_path", "dest_path", f'{path}: a path must not hold ".."', path, "name the folder itself")
@@ -131,6 +135,13 @@ END = 1 << 53
 """No object has more bytes."""
 
 
+URL_BYTES = 2048
+"""That an agent takes."""
+_LETTER = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]"
+"""Of a key in S3, which is written as the store shows it: agents escape it."""
+_SECRET = re.compile(
+    r"[?&](x-amz-|x-goog-)?(signature|credential|security-token|sig|(access_|private_)?token|api_?key|password)=", re.I
+)
 PARTS_BYTES = 512 << 10
 """Of all paths, URLs and data of a request: they are kept with the group, and told to its members."""
 
@@ -138,6 +149,7 @@ PARTS_BYTES = 512 << 10
 def check_url(spec: GroupSpec) -> None:
     """Raises Problem."""
     url = spec.url or ""
+    _check_secret(url, "url")
     if not spec.parts:
         _check_object(url, "url")
     elif not re.fullmatch(r"(oci|hf)://[!-~]+", url) or "#" in url:
@@ -150,13 +162,20 @@ def check_url(spec: GroupSpec) -> None:
 
 
 def _check_object(url: str, what: str) -> None:
-    rest = next((url[len(s) :] for s in ("https://", "http://", "s3://", "site://") if url.startswith(s)), "")
-    host = re.split("[/?#]", rest)[0]
-    if not host or not url.isascii() or not url.isprintable() or " " in url or "#" in url or "/" not in rest:
-        raise problem(
-            "bad_url", what, f"{url!r} names no object", url, "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
-        )  # fmt: skip
-    if "@" in host or re.search("[?&](x-amz-|x-goog-)?(signature|credential|security-token|sig)=", url, re.IGNORECASE):
+    rest = next((url[len(s) :] for s in ("https://", "http://", S3, "site://") if url.startswith(s)), "")
+    host, key = re.split("[/?#]", rest)[0], url.startswith(S3)
+    written = re.fullmatch(rf"[!-~]+/{_LETTER}+" if key else '[!-"$-~]+', rest)
+    if not host or not written or "/" not in rest or (key and not rest.startswith(f"{host}/")):
+        why = "no key" if host and url.removesuffix("/") == S3 + host else "no object"
+        remedy = "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
+        raise problem("bad_url", what, f"{url!r} names {why}", url, remedy)
+    if len(url.encode()) > URL_BYTES:
+        raise problem("bad_url", what, f"the URL has more than {URL_BYTES} bytes", url, "name one with a shorter URL")
+
+
+def _check_secret(url: str, what: str) -> None:
+    """Raises Problem, which does not say it."""
+    if "@" in re.split("[/?#]", url.partition("://")[2])[0] or _SECRET.search(url):
         raise problem(
             "secret_in_url", what, "the URL holds a credential, and would be kept with the group", "",
             "put credentials into the file of --origins on the hosts that fetch",
@@ -183,6 +202,7 @@ def _check_parts(spec: GroupSpec) -> None:
         if not fits:
             raise problem("bad_part", "parts", f"{part.path}: data has another size", part.path, "give it in base64")
         if part.url:
+            _check_secret(part.url, "parts")
             _check_object(part.url, "parts")
         total += len(part.path) + len(part.url) + len(part.data)
     if len(paths) < len(spec.parts) or total > PARTS_BYTES:

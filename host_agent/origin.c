@@ -126,6 +126,15 @@ static bool plain(const char *s)
   return true;
 }
 
+/* A key of S3 is written as the store shows it, with any letters but control characters: it is escaped here (s3_url). */
+static bool is_key(const char *s)
+{
+  for (const unsigned char *p = (const unsigned char *)s; *p != '\0'; p++)
+    if (*p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
+      return false;
+  return true;
+}
+
 /* Bytes of what ends a part of the path here, for some servers at least; 0: nothing does. */
 static size_t ends_part(const char *p)
 {
@@ -165,13 +174,18 @@ static bool check_url(const char *url, struct fault *why)
   if (rest == NULL)
     return fault_set(why, "bad_origin", "the URL of an origin begins with https://, http:// or s3://");
   size_t host = strcspn(rest, "/?#");
-  if (strlen(url) > ORIGIN_URL_MAX || !plain(url) || host == 0 || strchr(rest, '#') != NULL)
+  bool s3 = is_s3(url);
+  if (s3 && (rest[host] != '/' || rest[host + 1] == '\0'))
+    return fault_set(why, "bad_origin", "no key is named: give s3://BUCKET/KEY");
+  if (s3 && !is_key(rest))
+    return fault_set(why, "bad_origin", "a key with a control character is not fetched");
+  if (strlen(url) > ORIGIN_URL_MAX || host == 0 || (!s3 && (!plain(url) || strchr(rest, '#') != NULL)))
     return fault_set(why, "bad_origin", "the URL of an origin has a host or bucket, no blank, and at most %d bytes",
                      ORIGIN_URL_MAX);
   if (memchr(rest, '@', host) != NULL)
     return fault_set(why, "bad_origin", "a URL with a password in it: credentials belong into the file of --origins");
   const char *path = rest + host; /* in S3 a "?" is of the key */
-  if (has_dots(path, path + (is_s3(url) ? strlen(path) : strcspn(path, "?#"))))
+  if (has_dots(path, path + (s3 ? strlen(path) : strcspn(path, "?#"))))
     return fault_set(why, "bad_origin", "a URL with \".\" or \"..\" in its path: %.200s", url);
   return true;
 }
@@ -212,7 +226,7 @@ static const json_t *entry_for(const json_t *o, const char *url)
   const json_t *list = json_object_get(o, "origins"), *best = NULL;
   size_t most = 0;
   for (size_t i = 0; i < json_array_size(list) && i < ENTRIES_MAX; i++) {
-    const char *prefix = text(json_array_get(list, i), "prefix");
+    const char *prefix = json_string_value(json_object_get(json_array_get(list, i), "prefix"));
     size_t n = prefix == NULL ? 0 : strlen(prefix);
     if (n > most && prefix[n - 1] == '/' && strncmp(url, prefix, n) == 0) {
       best = json_array_get(list, i);

@@ -11,14 +11,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import posixpath
 import secrets
 import time
 from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from typing import Literal
-from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
@@ -138,8 +136,7 @@ class Coordinator:
             raise _refusal("bad_sha256", "sha256", f"{spec.source_path} is a directory: a SHA-256 is of a file")
         if spec.size is not None and spec.size != size:
             raise _refusal("size", "size", f"{spec.source_path} has {size} bytes, expected were {spec.size}")
-        name = spec.source_path if spec.url is None else urlsplit(spec.url).path
-        spec = replace(spec, dest_path=spec.dest_path or posixpath.basename(name) or None)
+        spec = replace(spec, dest_path=spec.dest_path or spec.name or None)
         group = SiteGroup(
             id=group_id,
             spec=replace(spec, receivers=members.here, shards=shards),

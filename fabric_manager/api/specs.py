@@ -5,6 +5,7 @@ Times are seconds or as they say, rates bit/s (`_bps`), sizes bytes.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from datacast.services import ranges
 GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
 
+S3 = "s3://"
 SHA256 = StringConstraints(pattern=r"^[0-9a-f]{64}$")
 Name = Annotated[str, MinLen(1), MaxLen(128)]
 Path = Annotated[str, MinLen(1), MaxLen(4096)]
@@ -148,6 +150,12 @@ class GroupSpec:
     shards: Annotated[dict[Name, Annotated[list[ByteRange], MaxLen(64)]], MaxLen(8192)] = field(default_factory=dict)
     """Which ranges of the file receivers want; who is not named wants all of it. Widened to whole blocks."""
     options: GroupOptions = field(default_factory=GroupOptions)
+
+    @property
+    def name(self) -> str:
+        """What the file is called, without the query of a URL. S3 has none: what follows a ? is of the key."""
+        named = self.source_path if self.url is None else self.url
+        return posixpath.basename(named if self.url is None or named.startswith(S3) else named.partition("?")[0])
 
     @property
     def roots(self) -> list[str]:

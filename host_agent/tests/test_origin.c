@@ -125,7 +125,8 @@ static void permissions(void)
   const char *text =
       "{\"origins\":[{\"prefix\":\"https://h/a/\"},"
       "{\"prefix\":\"https://h/a/b/\",\"bearer\":\"hidden\"},{\"prefix\":\"http://h/\",\"bearer\":\"hidden\"},"
-      "{\"prefix\":\"https://half\"},{\"prefix\":\"s3://bucket/\",\"endpoint\":\"http://s:1/\","
+      "{\"prefix\":\"https://half\"},{\"prefix\":\"s3://bucket/my "
+      "\u00e9/\",\"endpoint\":\"http://t:1/\"},{\"prefix\":\"s3://bucket/\",\"endpoint\":\"http://s:1/\","
       "\"region\":\"eu\",\"access_key\":\"k\",\"secret_key\":\"hidden\"}]}";
   struct fault why;
   const char *path = file(text, 0600);
@@ -135,11 +136,12 @@ static void permissions(void)
   o = opened("https://h/a/b/x", path, &why);
   assert(o != NULL && strcmp(o->bearer, "hidden") == 0);
   origin_unref(o);
-  o = opened("s3://bucket/a key?%", path, &why);
-  assert(o == NULL); /* a blank */
-  o = opened("s3://bucket/dir/a+key?%", path, &why);
-  assert(o != NULL && strcmp(o->url, "http://s:1/bucket/dir/a%2Bkey%3F%25") == 0);
+  o = opened("s3://bucket/dir/a+ key?%#\u00e9\U0001f40d", path, &why);
+  assert(o != NULL && strcmp(o->url, "http://s:1/bucket/dir/a%2B%20key%3F%25%23%C3%A9%F0%9F%90%8D") == 0);
   assert(strcmp(o->sigv4, "aws:amz:eu:s3") == 0 && strcmp(o->user, "k:hidden") == 0);
+  origin_unref(o);
+  o = opened("s3://bucket/my \u00e9/x", path, &why);
+  assert(o != NULL && strcmp(o->url, "http://t:1/bucket/my%20%C3%A9/x") == 0);
   origin_unref(o);
   refused("https://h/other", path, "denied");
   refused("site://10.0.0.1:7580/site/objects/s-1", path, "denied"); /* without certificates */
@@ -159,6 +161,10 @@ static void permissions(void)
     snprintf(url, sizeof url, "https://h/a/%s", out[i]);
     refused(url, path, "bad_origin");
   }
+  static const char *const no_key[] = {"s3://bucket",      "s3://bucket/",      "s3://bucket?/x",
+                                       "s3://bucket/a\nb", "s3://bucket/a\x7f", "s3://bucket/\xc2\x85"};
+  for (size_t i = 0; i < sizeof no_key / sizeof no_key[0]; i++)
+    refused(no_key[i], path, "bad_origin");
   refused("s3://bucket/../other/key", path, "bad_origin");
   refused("s3://bucket/a?/../../other/key", path, "bad_origin"); /* "?" is of the key */
   o = opened("https://h/a/..x/...;b=.c/%2ex/%252e%2fy?../y", path, &why);

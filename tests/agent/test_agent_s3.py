@@ -96,6 +96,22 @@ def test_without_a_key_or_object_or_bucket(fetcher: Fetcher, s3: S3) -> None:
     assert fetcher.stat("s3://other/none")["code"] == "denied", "no prefix allows that bucket"
 
 
+@pytest.mark.parametrize(
+    "key", ["dir/a b.bin", "a#b?c=d&e", "50%25 off", "gr\u00f6\u00dfe/\U0001f40d", "(a)'*,;:@!$+=~[x]", 'q"\\b|^`{}<>']
+)
+def test_a_key_is_named_as_the_store_shows_it(fetcher: Fetcher, s3: S3, key: str) -> None:
+    """Escaped by the agent in the way that is signed; a prefix is written likewise."""
+    s3.put(key, data := os.urandom(SIZE))
+    url = f"s3://{BUCKET}/{key}"
+    fetcher.allow(**s3.entry(prefix=url.rpartition("/")[0] + "/"))
+    known = fetcher.stat(url)
+    assert known["ok"] and known["size"] == SIZE, known
+    assert fetcher.open(url, known["etag"])["ok"]
+    fetcher.fetch()
+    fetcher.pass_on()
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
+
+
 def test_an_object_of_no_bytes(fetcher: Fetcher, s3: S3) -> None:
     """S3 says of it that it has not the first byte, and not how many it has."""
     s3.put("dir/empty", b"")

@@ -262,6 +262,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["send", "/srv/file", "--from", "h0", "--to", "sfo/all"], 2, "knows no other sites"),
     (["send", "/srv/file", "--from", "h0", "--to", "h1", "--cache", "much"], 2, "'much' is no size"),
     (["send", "/srv/caf\udce9", "--from", "h0", "--to", "h1"], 2, "is no UTF-8: rename it"),
+    (["send", "s3://b/caf\udce9", "--to", "h1"], 2, "is no UTF-8: keys of S3 are"),
     (["send", "/srv/file", "--from", "h0"], 2, "--to"),
     (["send", "/srv/none", "--from", "h0", "--to", "h1"], 1, "no such file"),
     (["status", "g-none"], 3, "there is no group 'g-none'"),

@@ -11,6 +11,7 @@ from small import star
 
 from datacast.cli.origin import parse_origin
 from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.requests import check_url
 from datacast.master.collective import Collective
 from datacast.master.feeding import Feeding
 from datacast.master.schedule import Scheduler
@@ -138,8 +139,15 @@ PART = {"path": "a", "size": 3, "url": "https://h/a"}
         ({"url": "https:///x"}, "bad_url"),
         ({"url": "https://h"}, "bad_url"),
         ({"url": "https://h/a b"}, "bad_url"),
+        ({"url": "https://h/a#b"}, "bad_url"),
+        ({"url": "https://h/\u00e9"}, "bad_url"),
+        *[({"url": f"s3://{rest}"}, "bad_url") for rest in ("b", "b/", "/k", "b?/k", "b c/k", "\u00fc/k", "b/a\nb")],
+        *[({"url": f"s3://b/{key}"}, "bad_url") for key in ("\x7f", "\x85", 1200 * "\u00e9")],
+        ({"url": "s3://b/dir/"}, "bad_path"),
         ({"url": "https://u:p@h/x"}, "secret_in_url"),
         ({"url": "https://h/x?X-Amz-Signature=1f"}, "secret_in_url"),
+        ({"url": "https://h/a b?y=1&access_token=1f#c"}, "secret_in_url"),
+        ({"url": "oci://u:p@h/x:1", "parts": [PART]}, "secret_in_url"),
         ({"url": "https://h/x", "source": "h0"}, "two_sources"),
         ({"url": "https://h/x", "fetchers": ["h0"]}, "bad_fetcher"),
         ({"url": "https://h/x", "options": {"delivery": "stable"}}, "several_sources"),
@@ -164,6 +172,25 @@ def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> N
     with pytest.raises(Problem) as told:
         run(scenario())
     assert told.value.code == code
+
+
+def test_a_bucket_without_a_key_is_told_so() -> None:
+    for url in ("s3://b", "s3://b/"):
+        with pytest.raises(Problem, match="names no key"):
+            check_url(GroupSpec(url=url))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("s3://b/my dir/a b?c#d \u00e9%20.bin", "a b?c#d \u00e9%20.bin"),
+        ("s3://b/5.00\u202fPM.png", "5.00\u202fPM.png"),
+        ("https://h/dir/x.bin?version=/3", "x.bin"),
+    ],
+)
+def test_a_key_is_taken_as_the_store_shows_it_and_names_the_file(url: str, name: str) -> None:
+    check_url(spec := GroupSpec(url=url))
+    assert spec.name == name
 
 
 def test_the_command_tells_a_url_from_a_file() -> None:
