@@ -24,6 +24,8 @@ enum {
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
+#define IS_HTTPS ": is https:// meant, here and in --origins?"
+
 /* How far a job is: its bytes so far, and the digest of the block that they end in. */
 struct progress {
   uint64_t got;
@@ -40,6 +42,7 @@ struct answer {
   uint64_t off, len; /* what is asked for; a probe asks for the first byte */
   struct answer_head head;
   struct answer_body error;
+  char words[CURL_ERROR_SIZE]; /* libcurl's: not told, they may have more than is anybody's */
   long status;
   bool refused;  /* `why` says what is wrong with it */
   uint64_t came; /* bytes of this answer */
@@ -318,6 +321,10 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     fault_set(&f->why, "bad_answer", "%.200s: the origin redirects more than %d times", what, REDIRECTS);
     return BAD;
   case CURLE_UNSUPPORTED_PROTOCOL:
+    if (strstr(a->words, "HTTP/0.9") != NULL) { /* it has no head: an alert of TLS looks like that */
+      fault_set(&f->why, "bad_answer", "%.200s: what comes back is no HTTP%s", what, IS_HTTPS);
+      return BAD;
+    }
     fault_set(&f->why, "bad_answer", "%.200s: the origin redirects to what is not https%s", what,
               strncmp(a->origin->url, "https:", 6) == 0 ? "" : " or http");
     return BAD;
@@ -331,6 +338,11 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     fault_set(&f->why, "truncated", "%.200s: the origin's answer breaks off", what);
     return AGAIN;
   default:
+    if (rc == CURLE_SSL_CONNECT_ERROR && strstr(a->words, "wrong version number") != NULL)
+      said = "it does not speak TLS there: is http:// meant, here and in --origins?";
+    else if ((rc == CURLE_RECV_ERROR || rc == CURLE_GOT_NOTHING) && status == 0 &&
+             strncmp(a->origin->url, "http:", 5) == 0)
+      said = "the connection ends without an answer" IS_HTTPS;
     fault_set(&f->why, "origin_unreachable", "%.200s: %s%s%.100s", what, said,
               led(a, host) ? ", where it redirects to: " : "", host);
     return AGAIN;
@@ -395,6 +407,7 @@ static enum verdict attempt(CURL *c, struct answer *a)
   }
   if (o->ca != NULL)
     curl_easy_setopt(c, CURLOPT_CAINFO, o->ca);
+  curl_easy_setopt(c, CURLOPT_ERRORBUFFER, a->words);
   curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(c, CURLOPT_HEADERDATA, a);
   curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
@@ -404,6 +417,7 @@ static enum verdict attempt(CURL *c, struct answer *a)
   curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
   j->fetch->why.code[0] = '\0';
   enum verdict v = judge(a, curl_easy_perform(c));
+  curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL);
   curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &a->status);
   curl_slist_free_all(headers);
   if (token != NULL)

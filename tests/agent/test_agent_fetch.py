@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -307,6 +309,41 @@ def test_what_is_held_from_before_is_told_and_counted_though_nobody_orders_it(fe
     fetcher.client.wait(lambda: fetcher.told().keys() == set(range(30)), "all that it holds")
     status = fetcher.ask("status")
     assert (status["resuming"], status["blocks_ok"], status["bytes"]) == (0, 30, 30 * BLOCK)
+
+
+def test_https_where_http_is_spoken_is_told(fetcher: Fetcher, liar: Liar) -> None:
+    place = liar.place.replace("http:", "https:")
+    fetcher.allow(prefix=place)
+    answer = fetcher.stat(place + "x")
+    assert answer["code"] == "origin_unreachable" and "does not speak TLS there: is http:// meant" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("says", "code"), [(b"", "origin_unreachable"), (b"\x15\x03\x03\x00\x02\x02\x0a", "bad_answer")]
+)
+def test_http_where_tls_is_spoken_is_told(fetcher: Fetcher, says: bytes, code: str) -> None:
+    """TLS servers end the connection, with an alert or without one."""
+    place = f"http://{fetcher.address}:8090/"
+    listening = inside(fetcher.net.namespace("a"), lambda: socket.create_server((fetcher.address, 8090)))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                taken, _ = listening.accept()
+                with taken:
+                    taken.recv(1 << 16)
+                    taken.sendall(says)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        fetcher.allow(prefix=place)
+        answer = fetcher.stat(place + "x")
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        server.join()
+    assert answer["code"] == code and "is https:// meant, here and in --origins?" in answer["error"], answer
 
 
 @pytest.mark.parametrize("wrong", ["name", "authority", "no file", "another file"])
