@@ -14,6 +14,8 @@ from .tls import HANDSHAKE_S, explain
 
 RETRY_S = 0.1
 """After an accept that failed: most likely there are no file descriptors left."""
+BROKEN_OFF = (ConnectionError, EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+BROKEN_OFF_WORDS = "it broke off the handshake: if it refuses our certificate, its own log says why"
 QUIET_S = 1.0
 """At most one line in so long about connections turned away."""
 
@@ -83,7 +85,9 @@ class Acceptor:
             )
         except (OSError, EOFError) as error:
             self.refused += 1
-            self._log.warning("TLS with %s: %s", peer, explain(error))
+            # Who refuses our certificate may end so: asyncio throws away the alert that would tell why.
+            broken = isinstance(error, BROKEN_OFF) and not isinstance(error, ConnectionAbortedError)
+            self._log.warning("TLS with %s: %s", peer, BROKEN_OFF_WORDS if broken else explain(error))
             with contextlib.suppress(OSError):
                 connection.close()
 

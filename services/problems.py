@@ -13,7 +13,7 @@ import msgspec
 
 from datacast.core.errors import DatacastError, UsageError
 
-from .tls import PLAIN, Security, TlsError, explain
+from .tls import PLAIN, Security, TlsError, explain, remedy
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -204,7 +204,7 @@ class JsonClient:
             "unreachable",
             f"no {self.service} at {self._urls[at]}: {explain(why)}",
             what=self._urls[at],
-            remedy=self.remedy,
+            remedy=remedy(why) if isinstance(why, ssl.SSLError) else self.remedy,
         )
         problem.refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
         return problem

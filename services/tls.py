@@ -103,6 +103,18 @@ def explain(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+def remedy(error: ssl.SSLError) -> str:
+    """What is to be done about it, by who asks."""
+    if isinstance(error, StrangerError):
+        return "give the address, and that process the certificate, of the one that is meant"
+    if "certificate" in explain(error):
+        return (
+            "`datacast certs show DIR` says which of both certificates is at fault; `datacast certs renew DIR` makes "
+            "anew what has ended"
+        )
+    return "give both certificates (`datacast certs`) and https://, or neither"
+
+
 def is_local(address: str) -> bool:
     """A loopback `host:port` (or host), or `unix:/path`."""
     if address.startswith("unix:"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -241,14 +242,14 @@ def test_a_master_says_nothing_to_a_false_agent(authority: Authority, other: Aut
 
 
 @pytest.mark.parametrize(
-    ("identity", "days", "words"),
+    ("identity", "days", "words", "remedy"),
     [
-        ("controller/x", (-1, 30), "it is controller/x, expected is fabric-manager"),
-        ("fabric-manager/x", (-9, -1), "its certificate has expired"),
+        ("controller/x", (-1, 30), "it is controller/x, expected is fabric-manager", "the one that is meant"),
+        ("fabric-manager/x", (-9, -1), "its certificate has expired", "`datacast certs renew DIR`"),
     ],
 )
 def test_a_client_says_nothing_to_a_false_fabric_manager(
-    authority: Authority, identity: str, days: tuple[int, int], words: str
+    authority: Authority, identity: str, days: tuple[int, int], words: str, remedy: str
 ) -> None:
     async def scenario() -> None:
         heard: list[bytes] = []
@@ -264,10 +265,39 @@ def test_a_client_says_nothing_to_a_false_fabric_manager(
             with pytest.raises(Unreachable) as caught:
                 await client.health()
         assert words in caught.value.message, caught.value.message
+        assert remedy in caught.value.remedy and "start" not in caught.value.remedy, "it runs"
         server.close()
         assert not any(heard)
 
     run(scenario())
+
+
+@pytest.mark.parametrize("by", ["a service", "an agent"])
+def test_who_refuses_our_certificate_shows_in_our_log(
+    authority: Authority, other: Authority, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A service says no more than that it breaks off; what is in C tells TLS why."""
+    words = {"a service": "it broke off the handshake: if it", "an agent": "it refuses our certificate: of another"}
+
+    async def scenario() -> None:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            believes = Identity(str(other.ca), *other.issue("agent/h0"), "agent")
+            if by == "a service":
+                with pytest.raises(ssl.SSLCertVerificationError):
+                    await Security(believes).connect(it.manager.signalling_address, "fabric-manager")
+            else:
+                host, _, port = it.manager.signalling_address.rpartition(":")
+
+                def speak() -> None:
+                    raw = socket.create_connection((host, int(port)), 60)
+                    with raw, pytest.raises(ssl.SSLCertVerificationError):
+                        believes.client.wrap_socket(raw)
+
+                await asyncio.to_thread(speak)
+            await until(lambda: words[by] in caplog.text, f"a line about it in {caplog.text[-500:]}")
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
 
 
 def test_a_connection_that_never_shakes_hands_ends(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
