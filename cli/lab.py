@@ -153,6 +153,7 @@ def run(
             faults = parse_faults(fault or [], graph, flags.dataplane)
             transfer = replace(lab_run.settle(graph, transfer), faults=faults)
             data_plane(flags.dataplane)
+        made = json_path if json_path and not quiet and not json_path.exists() else None
         if json_path and not quiet:
             json_path.open("a").close()  # not after the run
     except DatacastError as error:
@@ -164,6 +165,8 @@ def run(
             go = site_run.go if flags.sites else lab_run.run
             report = go(options, lab_name(flags.name), transfer, screen, signals)
     except DatacastError as error:
+        if made:
+            made.unlink(missing_ok=True)
         raise _fail(error) from error
     if quiet:
         print(text(report))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from datacast.core.errors import DatacastError
+
 if TYPE_CHECKING:
     import networkx as nx
 
@@ -63,18 +65,16 @@ def init(
 
 def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
     """Write everything, or nothing. Raises DatacastError when the folder is there already."""
-    from datacast.cli.site_file import SiteError
-
     try:
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
-        raise SiteError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
+        raise DatacastError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
     try:
         _fill(site, graph, folder, days)
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise SiteError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
+            raise DatacastError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
         raise
 
 

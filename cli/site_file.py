@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import UsageError
 from datacast.core.quantities import parse_rate
 from datacast.services.validation import first_error
 
@@ -88,7 +88,7 @@ class Site(Checked):
         return machines
 
 
-class SiteError(DatacastError):
+class SiteError(UsageError):
     """The file, what is wrong with it, and what helps."""
 
 

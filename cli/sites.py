@@ -25,6 +25,7 @@ Authority = Annotated[
     Path, typer.Option("--ca", metavar="PEM", help="Certificate of its authority (its ca.pem, from `datacast certs`).")
 ]
 
+FAILED, USAGE = 1, 2
 HELP = """Make this site known to others, and others to it.
 
 FILE is what `datacast-controller --sites FILE` reads, also while it runs. A group's receivers may then be SITE/HOST,
@@ -61,7 +62,7 @@ def add(file: File, name: Name, ca: Authority, url: Url = None) -> None:
     except OSError as error:  # of TLS too
         why = "no certificate stands there" if isinstance(error, ssl.SSLError) else str(error.strerror)
     if why:
-        raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem")
+        raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem", USAGE)
     known["sites"][name] = {"ca": str(ca.absolute()), **({"url": url} if url else {})}
     _write(file, known)
     print(f"{file}: site {name} is known")
@@ -102,7 +103,7 @@ def _read(file: Path) -> Sites:
     try:
         return sites_file.read(file)
     except DatacastError as error:
-        raise _fail(error.message) from error
+        raise _fail(error.message, USAGE) from error
 
 
 def _write(file: Path, what: dict[str, object]) -> None:
@@ -113,11 +114,11 @@ def _write(file: Path, what: dict[str, object]) -> None:
     try:
         sites_file.write(file, sites_file.Sites.model_validate(what))
     except ValidationError as error:
-        raise _fail(sites_file.first_of(file, error)) from error
+        raise _fail(sites_file.first_of(file, error), USAGE) from error
     except DatacastError as error:
-        raise _fail(error.message) from error
+        raise _fail(error.message, FAILED if isinstance(error.__cause__, OSError) else USAGE) from error
 
 
-def _fail(text: str) -> typer.Exit:
+def _fail(text: str, code: int = FAILED) -> typer.Exit:
     print(f"datacast sites: {text}", file=sys.stderr)
-    return typer.Exit(1)
+    return typer.Exit(code)

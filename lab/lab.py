@@ -431,7 +431,9 @@ def clean(registry: Registry, state: State) -> list[str]:
         with contextlib.suppress(OSError):
             os.rmdir(path)
     for path in state.mounts:
-        subprocess.run(["umount", path], capture_output=True, start_new_session=True)
+        done = subprocess.run(["umount", path], capture_output=True, text=True, start_new_session=True)
+        if os.path.ismount(path):  # somebody is in it
+            left.append(f"mount {path} ({done.stderr.strip()})")
     for path in state.paths:
         shutil.rmtree(path, ignore_errors=True)
     if state.work and not state.keep:

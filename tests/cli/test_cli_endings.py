@@ -271,6 +271,23 @@ def test_a_lab_that_is_up_says_how_to_use_it_and_an_interrupted_one_that_it_is_d
     assert "DATACAST_CONTROLLER" not in up_text(usual)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_run_that_is_interrupted_leaves_no_empty_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
+) -> None:
+    def interrupted(*_: object) -> None:
+        assert path.exists(), "that it can be written is known before the run"
+        raise Interrupted(signal.SIGINT)
+
+    monkeypatch.setattr("datacast.lab.run.run", interrupted)
+    path = tmp_path / "report.json"
+    if there:
+        path.write_text("an earlier one")
+    done = CliRunner().invoke(build(["lab"]), ["lab", "run", "--topology", "bcube:2,1", "--json", str(path)])
+    assert done.exit_code == 130, done.output
+    assert path.read_text() == "an earlier one" if there else not path.exists()
+
+
 def test_sites_that_are_up_say_where_each_is(tmp_path: Path) -> None:
     lab = SimpleNamespace(
         home="a",

@@ -217,9 +217,9 @@ def test_whoever_answers_for_another_authority_gets_no_secret(site: Path, door, 
 
 def test_an_unknown_machine_and_a_folder_without_a_site_are_named(site: Path, tmp_path: Path) -> None:
     done = subprocess.CompletedProcess("admit", *command("admit", site, "77"))
-    assert done.returncode == 1 and "no 77" in done.stderr and f"{site}/site.yaml and" in done.stderr
+    assert done.returncode == 2 and "no 77" in done.stderr and f"{site}/site.yaml and" in done.stderr
     done = subprocess.CompletedProcess("admit", *command("admit", tmp_path))
-    assert done.returncode == 1 and "site.yaml" in done.stderr
+    assert done.returncode == 2 and "site.yaml" in done.stderr
 
 
 def _request(kind: str, subject: str = "/CN=x") -> bytes:

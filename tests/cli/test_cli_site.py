@@ -96,7 +96,7 @@ def test_a_site_of_ipv6_has_ports_behind_brackets(tmp_path: Path) -> None:
 )
 def test_a_wrong_site_is_refused_by_name(tmp_path: Path, old: str, new: str, told: str) -> None:
     done = init(tmp_path, SITE.replace(old, new, 1))
-    assert done.returncode != 0 and told in done.stderr, done.stderr
+    assert done.returncode == 2 and told in done.stderr, done.stderr
     assert not (tmp_path / "site").exists()
 
 

@@ -29,18 +29,20 @@ def test_a_site_is_made_known_and_forgotten(tmp_path: Path):
     directory = Directory(file, str(own.ca))
     assert run("add", str(file), "sfo", "--ca", str(other.ca), "--url", "https://10.0.0.2:7580")[0] == 0
     assert directory.look() and set(directory.authorities) == {"sfo"}
-    assert run("add", str(file), "ams", "--ca", str(other.ca))[0] == 1  # this site's own name
+    assert run("add", str(file), "ams", "--ca", str(other.ca))[0] == 2  # this site's own name
     code, out = run("add", str(file), "sfo", "--ca", str(tmp_path / "none"))
-    assert code == 1 and "No such file" in out and "ca.pem" in out
+    assert code == 2 and "No such file" in out and "ca.pem" in out
     (tmp_path / "text").write_text("no certificate")
     code, out = run("add", str(file), "sfo", "--ca", str(tmp_path / "text"))
-    assert code == 1 and "no certificate stands there" in out
+    assert code == 2 and "no certificate stands there" in out
     code, out = run("add", str(file), "sfo", "--ca", other.issue("controller/main")[0])
-    assert code == 1 and "the certificate is no authority's" in out
+    assert code == 2 and "the certificate is no authority's" in out
     code, out = run("add", str(file), "syd", "--ca", str(other.ca), "--url", "10.0.0.2:7580")
-    assert code == 1 and "'10.0.0.2:7580' is not https://HOST:PORT" in out and "pydantic" not in out
+    assert code == 2 and "'10.0.0.2:7580' is not https://HOST:PORT" in out and "pydantic" not in out
     code, out = run("add", str(file), "all", "--ca", str(other.ca))
-    assert code == 1 and "cannot be called all" in out
+    assert code == 2 and "cannot be called all" in out
+    assert run("init", str(tmp_path / "new.yaml"), "a b", "--url", "https://10.0.0.1:7580")[0] == 2
+    assert run("remove", str(tmp_path / "new.yaml"), "sfo")[0] == 2  # there is no such file
     assert run("remove", str(file), "nobody")[0] == 1
     assert run("remove", str(file), "sfo")[0] == 0
     assert directory.look() and not directory.authorities

@@ -91,6 +91,25 @@ def test_kept_files_stay(registry, tmp_path):
     assert work.is_dir()
 
 
+@pytest.mark.root
+def test_a_mount_that_somebody_is_in_is_named_and_taken_away_later(registry, tmp_path):
+    state = registry.claim("busy")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "datacast-test", str(folder)], check=True)
+    state.mounts, state.started = [str(folder)], state.started - 1
+    registry.save(state)
+    try:
+        with open(folder / "file", "w"), pytest.raises(LabError, match=f"could not end: mount {folder} .*busy"):
+            take_down("busy", registry)
+        assert registry.load("busy")
+        take_down("busy", registry)
+        assert registry.load("busy") is None and not os.path.ismount(folder)
+    finally:
+        if os.path.ismount(folder):
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 def test_an_unreadable_state_file_is_no_lab(registry):
     registry.claim("x")
     (registry.folder("x") / "state.json").write_text("{")
