@@ -119,8 +119,9 @@ def router(
         fields: Annotated[str | None, Query(description="only these keys of each, by comma", max_length=512)] = None,
     ) -> Response:
         rows: list[FabricGroupSummary] = []
-        last = of_sites(after) if after is not None else None
+        last = await of_sites(after) if after is not None else None
         if sites is not None and (after is None or last is not None):
+            await sites.ready()
             labels = [text.partition("=")[::2] for text in label]
             every = sorted(sites.groups.values(), key=_age)
             rows += [
@@ -146,12 +147,15 @@ def router(
         parts = [{key: value for key, value in msgspec.to_builtins(one).items() if key in wanted} for one in rows]
         return answer(parts, headers=headers)
 
-    def of_sites(group: str) -> SiteGroup | None:
-        return sites.groups.get(group) if sites is not None else None
+    async def of_sites(group: str) -> SiteGroup | None:
+        if sites is None or not group.startswith("s-"):
+            return None
+        await sites.ready()
+        return sites.groups.get(group)
 
-    def of_one_site(group: str) -> str:
+    async def of_one_site(group: str) -> str:
         """Raises Problem: it is there, and this cannot be done with it."""
-        if of_sites(group) is not None:
+        if await of_sites(group) is not None:
             raise Problem(
                 409, "several_sites", f"group {group} reaches several sites: such are not resumed, joined or left",
                 what=group, remedy="start a new group",
@@ -164,7 +168,7 @@ def router(
         summary="One group: progress, rate, duplicates, retransmissions and state per receiver and per tree",
     )
     async def one(group: GroupId) -> Response:
-        if sites is not None and (found := of_sites(group)) is not None:
+        if sites is not None and (found := await of_sites(group)) is not None:
             return answer(shown(found, sites.name))
         return answer(await client.group(group))
 
@@ -175,7 +179,7 @@ def router(
         summary="End a group; one that has ended stays as it is",
     )
     async def cancel(group: GroupId) -> Response:
-        if sites is not None and (found := of_sites(group)) is not None:
+        if sites is not None and (found := await of_sites(group)) is not None:
             return answer(shown(await sites.cancel(found), sites.name), 202)
         return answer(await client.cancel_group(group), 202)
 
@@ -185,7 +189,7 @@ def router(
         summary="Forget a group that has ended; answers what it was",
     )
     async def forget(group: GroupId) -> Response:
-        if sites is not None and (found := of_sites(group)) is not None:
+        if sites is not None and (found := await of_sites(group)) is not None:
             await sites.forget(found)
             return answer(shown(found, sites.name))
         return answer(await client.forget_group(group))
@@ -197,7 +201,7 @@ def router(
         summary="Start a group again that has failed or reached some receivers; they go on from what they have",
     )
     async def resume(group: GroupId) -> Response:
-        return answer(await client.resume_group(of_one_site(group)), 202)
+        return answer(await client.resume_group(await of_one_site(group)), 202)
 
     @routes.post(
         "/groups/{group}/receivers",
@@ -210,7 +214,7 @@ def router(
         host: Annotated[Name, Body(examples=["32"])],
         dest_path: Annotated[FilePath | None, Body(description="where this one wants it; else as the others")] = None,
     ) -> Response:
-        return answer(await client.add_receiver(of_one_site(group), host, dest_path), 202)
+        return answer(await client.add_receiver(await of_one_site(group), host, dest_path), 202)
 
     @routes.delete(
         "/groups/{group}/receivers/{host}",
@@ -219,7 +223,7 @@ def router(
         summary="One receiver less; what it has is dropped",
     )
     async def remove_receiver(group: GroupId, host: HostName) -> Response:
-        return answer(await client.remove_receiver(of_one_site(group), host), 202)
+        return answer(await client.remove_receiver(await of_one_site(group), host), 202)
 
     @routes.get(
         "/hosts",

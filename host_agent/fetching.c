@@ -269,6 +269,7 @@ void fetching_close(struct group *g)
 {
   struct fetching *f = g->fetching;
   worker_forget(host_of(g)->fetch, g);
+  objects_end(f->objects); /* what is under way would try on for a minute, and hold the file */
   fetching_stop(g);
   objects_unref(f->objects);
   free(f->state);

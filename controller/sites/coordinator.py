@@ -37,6 +37,8 @@ log = logging.getLogger("datacast.sites")
 
 TICK_S = 0.25
 TRIED_MAX = 1024
+READY_S = 10.0
+"""Whoever asks waits so long for the groups that an earlier process knew."""
 LOST_S, ASKED_S = 60.0, 10.0
 """A group whose source cannot be read, nor its file anywhere else here, fails when nothing has moved for so long, and
 somebody has asked for it so lately."""
@@ -76,6 +78,18 @@ class Coordinator:
         await self._exchanges.stop()
         await self.peers.close()
 
+    async def ready(self) -> None:
+        """Returns when the groups are known that an earlier process had: before that they would be denied to those that
+        have a part in them, who take it for the end. Raises Problem."""
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._ready.wait()
+        except TimeoutError:
+            raise Problem(
+                503, "starting", "which groups of several sites there are is not known yet: the fabric manager does "
+                "not say it", what=self.name, remedy="start datacast-fabric-manager, or ask again in a moment",
+            ) from None  # fmt: skip
+
     # ---- asked for here ----
     def concerns(self, spec: GroupSpec) -> bool:
         return reaches_out(spec)
@@ -83,7 +97,7 @@ class Coordinator:
     async def create(self, spec: GroupSpec, by: str, key: str | None = None) -> SiteGroup:
         """`by`: whose request it is; `key`: their own name for it: with the same one the same request is carried out
         once, and answered with the group that it made. Raises Problem."""
-        await self._ready.wait()
+        await self.ready()
         if key is None:
             return await self._create(spec, by, f"s-{secrets.token_hex(8)}", "")
         named = f"{by}/{key}"

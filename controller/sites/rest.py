@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -100,17 +100,19 @@ def router(known: Coordinator | None) -> APIRouter:
         site_of(request)
         return Response(status_code=204)
 
-    @routes.get("/site/orders", include_in_schema=False)
+    between = APIRouter(prefix="/site", include_in_schema=False, dependencies=[Depends(coordinator.ready)])
+
+    @between.get("/orders")
     async def orders(request: Request, wait: Annotated[float, Query(ge=0, le=30)] = 0.0) -> JSONResponse:
         found = await coordinator.orders(site_of(request), wait)
         return JSONResponse(found.model_dump(mode="json"))
 
-    @routes.post("/site/groups/{group}/progress", include_in_schema=False)
+    @between.post("/groups/{group}/progress")
     async def progress(request: Request, group: GroupId, told: Progress) -> JSONResponse:
         found = await coordinator.heard(group, site_of(request), told)
         return JSONResponse({"cancel": found.cancelled, "why": found.lost.model_dump() if found.lost else None})
 
-    @routes.get("/site/groups/{group}/held", include_in_schema=False)
+    @between.get("/groups/{group}/held")
     async def held(
         request: Request,
         group: GroupId,
@@ -120,7 +122,7 @@ def router(known: Coordinator | None) -> APIRouter:
         found = await coordinator.held(group, site_of(request), version, wait)
         return JSONResponse(found.model_dump(mode="json"))
 
-    @routes.get("/site/objects/{group}", include_in_schema=False)
+    @between.get("/objects/{group}")
     async def object_range(
         request: Request,
         group: GroupId,
@@ -173,6 +175,7 @@ def router(known: Coordinator | None) -> APIRouter:
         }
         return Streamed(body(), end, headers)
 
+    routes.include_router(between)
     return routes
 
 

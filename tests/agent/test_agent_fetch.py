@@ -230,6 +230,16 @@ def test_what_an_origin_puts_over_a_verified_block_is_found(below: Fetcher, liar
     until(lambda: not deleted(below.net.agents["b"]), "the disk has its room again", 5.0)
 
 
+def test_a_group_closed_while_its_origin_stands_still_is_opened_again_soon(fetcher: Fetcher, liar: Liar) -> None:
+    """What was under way would otherwise have the file for a minute: so long does a request try again."""
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = "stands still"
+    assert fetcher.ask("fetch", {"blocks": [[2, 1]]})["ok"]
+    until(lambda: liar.asked["x"], "the origin is asked")
+    assert fetcher.ask("close", body={"reason": "test", "keep": True})["ok"]
+    until(lambda: fetcher.open(liar.url(), '"one"')["ok"], "nobody has the file any more", 30.0)
+
+
 def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:
     assert fetcher.open(liar.url(), '"one"')["ok"]
     liar.how = "busy for a while"

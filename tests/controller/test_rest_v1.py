@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import made_records
 import pytest
 from fastapi import FastAPI
 from small import run, star, until
@@ -89,7 +89,7 @@ def test_groups_of_several_sites_do_not_end_the_pages_early() -> None:
         made = [(await http.post("/groups", json=ORDER)).json()["id"] for _ in range(3)]
         spec = GroupSpec(source="h0", receivers=["sfo/b1"], source_path="/f")
         far = SiteGroup(id="s-0123456789abcdef", spec=spec, size=1)
-        sites = SimpleNamespace(name="ams", groups={far.id: far})
+        sites = made_records.Sites(far)
         seen, where = [], "/groups?limit=2"
         async with FabricManagerClient(it.manager.url) as client:
             app = FastAPI()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -150,7 +149,7 @@ def test_groups_of_several_sites_are_found_as_others_are(query: str, there: bool
 
     async def body() -> list[Any]:
         group = site_group()
-        sites = SimpleNamespace(name="ams", groups={group.id: group})
+        sites = made_records.Sites(group)
         app = make_app(Client(), sites=sites)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
@@ -162,7 +161,7 @@ def test_groups_of_several_sites_are_found_as_others_are(query: str, there: bool
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8])
 def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: int) -> None:
     """Three groups of several sites, younger ones made known first, and four others."""
-    every = {f"s-{n:016x}": site_group(id=f"s-{n:016x}", created_ns=9 - n // 2) for n in range(3)}
+    every = [site_group(id=f"s-{n:016x}", created_ns=9 - n // 2) for n in range(3)]
     others = [f"g-{n}" for n in range(4)]
 
     class Client:
@@ -171,7 +170,7 @@ def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: int) ->
             return [made_records.summary(id=one) for one in others[first : first + limit]]
 
     async def body() -> list[list[str]]:
-        app = make_app(Client(), sites=SimpleNamespace(name="ams", groups=every))  # type: ignore[arg-type]
+        app = make_app(Client(), sites=made_records.Sites(*every))  # type: ignore[arg-type]
         pages, url = list[list[str]](), f"/groups?limit={limit}"
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
             while url:
@@ -348,7 +347,7 @@ def test_what_cannot_be_done_with_a_group_of_several_sites_is_not_said_of_one_th
 ) -> None:
     async def body() -> tuple[int, str]:
         group = site_group()
-        sites = SimpleNamespace(name="ams", groups={group.id: group})
+        sites = made_records.Sites(group)
         app = make_app(FabricManagerClient("http://127.0.0.1:9"), sites=sites)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from datacast.controller.api.records import GroupRecord, GroupSummary, Topology
+from datacast.controller.sites.records import SiteGroup
 
 _ANY = {
     "state": "running", "epoch": 1, "worker": None, "source": "h0", "source_path": "", "dest_path": None, "labels": {},
@@ -49,3 +50,14 @@ def topology(**told: Any) -> Topology:
     nodes = [{**_NODE, **node} for node in told.get("nodes", [])]
     links = [{**_LINK, **link} for link in told.get("links", [])]
     return msgspec.convert({**_TOPOLOGY, **told, "nodes": nodes, "links": links}, Topology)
+
+
+class Sites:
+    """A coordinator that knows these groups of several sites, as far as people's requests go."""
+
+    name = "ams"
+
+    def __init__(self, *groups: SiteGroup) -> None:
+        self.groups = {group.id: group for group in groups}
+
+    async def ready(self) -> None: ...

@@ -248,7 +248,7 @@ class Fabric:
                     if answer.status_code == 206 and len(answer.content) == last + 1 - first:
                         data[first : last + 1] = answer.content
                         got[number] = True
-                    elif answer.status_code in (412, 502):
+                    elif answer.status_code in (404, 412, 502):
                         self.fail(group, answer.json()["code"], answer.json()["detail"])
                         return b""
                 missing = wanted & ~got
@@ -293,8 +293,12 @@ class Faulty:
 
     def __init__(self, app: Any) -> None:
         self.app, self.how, self.left = app, "", 0
+        self.asked: set[str] = set()
+        """What has come for other sites and for hosts: objects, orders, progress, held."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/site/"):
+            self.asked |= set(scope["path"].split("/")) & {"objects", "orders", "progress", "held"}
         if scope["type"] != "http" or not scope["path"].startswith("/site/objects/") or not self.left:
             await self.app(scope, receive, send)
             return
