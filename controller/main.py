@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
 from datacast.services import config_file, daemon, privileges, tls
-from datacast.services.priority import PRIORITY_MAX, go_realtime
+from datacast.services.priority import PRIORITY_MAX, below, go_realtime
 from datacast.services.service import HttpServer, listen
 from datacast.services.tokens import TokenFile
 
@@ -41,6 +41,7 @@ async def run(args: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
+    go_realtime(below(args.realtime))  # what loads is in no hurry
     tokens = TokenFile(Path(args.tokens)) if args.tokens else None
     peers: Peers | None = None
     context: ssl.SSLContext | None
@@ -61,6 +62,7 @@ async def run(args: argparse.Namespace) -> None:
         server = HttpServer(app, listen(args.listen), context, connections=args.connections)
         if switches is not None:
             switches.start()  # first: a controller that cannot drive its switches does not say that it is there
+        go_realtime(args.realtime)
         await server.start()
         if tokens is None:
             log.warning("no --tokens: whoever reaches %s may order groups and read their state", server.address)

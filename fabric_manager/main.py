@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from datacast.core.errors import DatacastError, UsageError
@@ -18,7 +19,7 @@ from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.nursery import Nursery, adopt
 from datacast.services.priority import PRIORITY_MAX, below, go_realtime
 from datacast.services.service import HttpServer, address_of, listen
-from datacast.services.store import open_store
+from datacast.services.store import StoreError, open_store
 
 from .admission import GROUPS_MAX, HOST_MAX, Caps
 from .api import DEFAULT_SIGNALLING, child_name
@@ -98,9 +99,10 @@ class FabricManager:
         self._front: Front | None = None
         self.signalling_address = self.url = ""
 
-    async def start(self) -> None:
-        """Returns when this one leads; until then it sends those who ask to the leader. Raises ListenError when an
-        address is taken, TlsError when it may not be used without TLS, StoreError."""
+    async def start(self, loaded: Callable[[], None] = lambda: None) -> None:
+        """Returns when this one leads; until then it sends those who ask to the leader. `loaded` is called when it has
+        all that it needs to lead. Raises ListenError when an address is taken, TlsError when it may not be used without
+        TLS, StoreError."""
         http_sock = listen(self._http, self.security)
         try:
             listen(self._signalling, self.security).close()  # not yet: agents look for the one that answers
@@ -116,6 +118,9 @@ class FabricManager:
         # A tenth of a second of a processor, which nobody is to wait for when a leader is followed.
         app = make_app(self.fabric, self.groups, self.hub, self.registry)
         replica = Replica(self.store)
+        with contextlib.suppress(StoreError):  # `campaign` tries for as long as it takes
+            await replica.refresh()
+        loaded()
         self.groups.kept.guard = await self.leadership.campaign(replica.follow)
         self.groups.kept.again = self.leadership.again
         await self.groups.begin(replica)
@@ -287,9 +292,11 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return args
 
 
-async def serve(manager: FabricManager, stop: asyncio.Event, on_start: Callable[[], None]) -> bool:
+async def serve(
+    manager: FabricManager, stop: asyncio.Event, on_start: Callable[[], None], loaded: Callable[[], None] = lambda: None
+) -> bool:
     """Start it, which lasts until it leads, and stop it when it is told to or leads no more: then True."""
-    starting = asyncio.create_task(manager.start())
+    starting = asyncio.create_task(manager.start(loaded))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -313,6 +320,8 @@ async def serve(manager: FabricManager, stop: asyncio.Event, on_start: Callable[
 async def run(args: argparse.Namespace) -> None:
     go_realtime(args.realtime)
     privileges.drop(args.user, args.realtime)
+    # What loads is in no hurry: at its own priority it would keep workers that look for a leader from the processors.
+    go_realtime(below(args.realtime))
     nursery = make_nursery() if args.workers else None  # before there is anything that workers must not have
     adopt()
     security = tls.from_options(args, "fabric-manager")
@@ -356,7 +365,7 @@ async def run(args: argparse.Namespace) -> None:
             flush=True,
         )
 
-    if await serve(manager, stop, started):
+    if await serve(manager, stop, started, partial(go_realtime, args.realtime)):
         raise LeadershipLost("another fabric manager may lead now: this one ends, start it again to follow")
 
 

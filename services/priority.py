@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from datacast.core.errors import DatacastError
@@ -18,13 +19,15 @@ class PriorityError(DatacastError):
 
 
 def go_realtime(priority: int) -> None:
-    """SCHED_RR for this process at 1 (lowest) to 99; 0 changes nothing. Call it before there are other threads: those
-    that are started later have it, too. All threads of a Python process take turns at one lock, and an ordinary one
-    that holds it and gets no processor holds up all others, for most of a second. Raises PriorityError."""
+    """SCHED_RR for this process at 1 (lowest) to 99; 0 changes nothing. All threads that it has get it, and those that
+    are started later: they take turns at Python's lock, and an ordinary one that holds it and gets no processor holds
+    up all others, for most of a second. Raises PriorityError."""
     if priority == 0:
         return
     try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(priority))
     except OSError as error:
         raise PriorityError(f"real-time priority {priority}: {error.strerror}; {REMEDY}", what=str(priority)) from error
 

@@ -18,8 +18,8 @@ import skips
 ROOT = Path(__file__).resolve().parents[1]
 TRIES_AGAIN = 2
 """Whole labs share two cores with whatever else runs: what fails is tried again so often, and the summary names it."""
-RERUN_LINES = 40
-"""Of the end of what went wrong."""
+FIRST_LINES, LAST_LINES = 10, 40
+"""Of what went wrong: what was found begins it, logs that are shown with it end it."""
 ROWS = skips.read()
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
@@ -92,6 +92,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     return report
 
 
+def went_wrong(report: pytest.TestReport) -> str:
+    lines = report.longreprtext.splitlines()
+    found = next((at for at, line in enumerate(lines) if line.startswith("E ")), 0)
+    return "\n".join(lines[found : max(found, min(found + FIRST_LINES, len(lines) - LAST_LINES))] + lines[-LAST_LINES:])
+
+
 class AtOnce:
     """Names what fails when it fails: a run that is ended says nothing afterwards."""
 
@@ -103,7 +109,7 @@ class AtOnce:
         if report.failed:
             self.terminal.ensure_newline()
             self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
-            self.terminal.write_line("\n".join(report.longreprtext.splitlines()[-RERUN_LINES:]))
+            self.terminal.write_line(went_wrong(report))
 
 
 @pytest.hookimpl(trylast=True)
@@ -122,4 +128,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Why what was tried again had failed: that it passed then says nothing about it."""
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"{report.nodeid} had failed", sep="-")
-        terminalreporter.write_line("\n".join(report.longreprtext.splitlines()[-RERUN_LINES:]))
+        terminalreporter.write_line(went_wrong(report))

@@ -87,19 +87,21 @@ def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
+    """Since it is silent: a busy machine may be late before, too."""
     connect = Connection.connect
     silence: list[socket.socket] = []
 
     async def scenario() -> dict[str, Any]:
-        async with short_lived(tmp_path, "h1", member_timeout_ms=3000, aside_ms=0) as (it, group):
+        async with short_lived(tmp_path, "h1", member_timeout_ms=8000, aside_ms=0) as (it, group):
             agent = it.world.agents["h1"]
 
             async def listened(self: Connection, timeout: float) -> None:
                 try:
                     await connect(self, timeout)
                 except SignallingError as error:
-                    heard.append(error.message)
-                    if not silence and "its certificate has expired" in error.message:
+                    if silence:
+                        heard.append(error.message)
+                    elif "its certificate has expired" in error.message:
                         # At once: a connection that waits to be accepted would be reset, which is a reason again.
                         assert agent._server
                         agent._server.close()

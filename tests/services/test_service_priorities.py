@@ -24,7 +24,7 @@ def test_a_worker_is_two_below_as_far_as_there_is_one() -> None:
 
 
 SAID = """
-import asyncio, os, select, sys
+import asyncio, os, select, sys, threading
 from datacast.services.nursery import Nursery
 from datacast.services.priority import go_realtime
 
@@ -35,8 +35,20 @@ def main(arguments):
     print(mine(), file=sys.stderr, flush=True)
 
 async def say():
+    there, asked, said = threading.Event(), threading.Event(), []
+
+    def before():
+        there.set()
+        asked.wait()
+        said.append(mine())
+
+    thread = threading.Thread(target=before)
+    thread.start()
+    there.wait()
     go_realtime(2)
-    print(mine(), await asyncio.to_thread(mine), file=sys.stderr, flush=True)
+    asked.set()
+    thread.join()
+    print(mine(), *said, await asyncio.to_thread(mine), file=sys.stderr, flush=True)
 
 asyncio.run(say())
 nursery = Nursery("__main__", "said")
@@ -50,7 +62,40 @@ nursery.close()
 def test_threads_have_the_priority_of_their_process_and_what_it_forks_has_none() -> None:
     """An ordinary thread that has Python's lock, and no processor, would hold up the others."""
     said = subprocess.run([sys.executable, "-c", SAID], stderr=subprocess.PIPE, text=True, check=True).stderr
-    assert said.split() == ["2", "2", "0"]
+    assert said.split() == ["2", "2", "2", "0"]
+
+
+PROGRAMS = {
+    "fabric_manager": "--topology bcube:2,1 --store :memory: --workers 0 --http 127.0.0.1:0 --signalling 127.0.0.1:0",
+    "controller": "--listen 127.0.0.1:0",
+}
+
+ASKED = """
+import sys
+from datacast.{0} import main
+from datacast.services import priority
+
+def said(priority):
+    print(priority, file=sys.stderr, flush=True)
+
+main.go_realtime = said
+main.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_service_loads_at_its_workers_priority(program: str) -> None:
+    """Two seconds of a processor that one which is started again takes are nobody's hurry."""
+    service = subprocess.Popen(
+        [sys.executable, "-c", ASKED.format(program), "--realtime", "5", *PROGRAMS[program].split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert service.stdout and service.stdout.readline()
+    service.send_signal(signal.SIGTERM)
+    said = service.communicate(timeout=60)[1]
+    assert [line for line in said.splitlines() if line.isdigit()] == ["5", "3", "5"], "5 first: is it allowed at all"
 
 
 @pytest.mark.root
