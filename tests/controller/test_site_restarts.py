@@ -1,0 +1,99 @@
+"""A controller that starts again: what it knew is in its fabric manager's store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mesh import mesh, play, until
+
+from datacast.controller.sites import coordinator
+from datacast.services.problems import Problem
+
+DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
+TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_answer_at_first_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            group = await ams.end(await ams.made(["sfo/all"]))
+            await ams.stop()
+            listing, failures = ams.fabric.site_groups, [1]
+
+            async def site_groups() -> dict[str, str]:
+                if failures:
+                    failures.pop()
+                    raise Problem(503, "unreachable", "no fabric manager")
+                return {**await listing(), "s-0000000000000000": "{nonsense"}
+
+            ams.fabric.site_groups = site_groups  # type: ignore[method-assign]
+            await ams.start()
+            await until(lambda: group["id"] in ams.coordinator.groups)
+            assert list(ams.coordinator.groups) == [group["id"]]
+            assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
+
+    play(steps)
+
+
+@pytest.mark.parametrize("name, asks", [("sfo", {"objects"}), ("ams", {"held", "orders", "progress"})])
+def test_a_controller_that_starts_again_denies_nothing_before_it_knows_what_there_is(
+    tmp_path: Path, name: str, asks: set[str]
+) -> None:
+    """Who is told that there is no such group or object takes it for the end."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.there and any(sfo.fabric.offers.values()))
+            again, known = sites[name], asyncio.Event()
+            await again.stop()
+            listing = again.fabric.site_groups
+
+            async def site_groups() -> dict[str, str]:
+                await known.wait()
+                return await listing()
+
+            again.fabric.site_groups = site_groups  # type: ignore[method-assign]
+            await again.start()
+            sfo.fabric.hold.set()
+            paths = f"/groups/{group}", "/groups?limit=1&fields=id"
+            people = [asyncio.create_task(again.http.get(path)) for path in paths]
+            await until(lambda: asks <= again.port.asked)
+            known.set()
+            one, every = [(await asked).json() for asked in people]
+            assert one["id"] == group and {"id": group} in every
+            assert (await ams.end(group))["state"] == "done"
+
+    play(steps)
+
+
+def test_a_controller_that_learns_nothing_of_its_groups_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams = sites["ams"]
+            await ams.stop()
+            ams.fabric.site_groups = asyncio.Event().wait  # type: ignore[assignment]
+            monkeypatch.setattr(coordinator, "READY_S", 0.05)
+            await ams.start()
+            answers = [
+                await ams.http.get("/groups/s-0000000000000000"),
+                await ams.http.get("/groups"),
+                await ams.order(["sfo/all"]),
+            ]
+            for answer in answers:
+                assert (answer.status_code, answer.json()["code"]) == (503, "starting")
+                assert "the fabric manager does not say it" in answer.json()["detail"]
+            assert (await ams.http.get("/groups/g-00000000")).status_code == 404, "that one it does not keep itself"
+
+    play(steps)
