@@ -418,10 +418,12 @@ class Paces:
     def _may_try(self, others: list[Seen], now: float, part: float) -> bool:
         if now < self._hold_until:
             return False
-        if (trial := self._trial) is not None:
-            got, had, _ = self._gain(trial, others, now)
-            return trial.steps < CHAIN and trial.settled is not None and got - had >= SOME * had
-        return self._worth(others, part)
+        if (trial := self._trial) is None:
+            return self._worth(others, part)
+        if trial.steps >= CHAIN or trial.settled is None:
+            return False
+        got, had, _ = self._gain(trial, trial.settled, others, now)
+        return got - had >= SOME * had
 
     @staticmethod
     def _long(one: Seen, cap: int) -> bool:
@@ -466,14 +468,13 @@ class Paces:
         since = trial.settled
         if since is None or now - since.at < TRIAL_S:
             return None
-        got, had, promised = self._gain(trial, [one for one in seen if one.name not in trial.names], now)
+        got, had, promised = self._gain(trial, since, [one for one in seen if one.name not in trial.names], now)
         if got >= HALF * (had + promised) and got - had >= max(PAYS * promised, SOME * had):
             return True
         return None if got - had >= SOME * had and now - trial.at < TRIAL_MAX_S else False
 
-    def _gain(self, trial: _Trial, of: list[Seen], now: float) -> tuple[float, float, float]:
-        """Bit/s that these get since the trial began, had before, and were promised more."""
-        since = trial.settled or self._looks[-1]
+    def _gain(self, trial: _Trial, since: Look, of: list[Seen], now: float) -> tuple[float, float, float]:
+        """Bit/s that these get since the trial has settled, had before, and were promised more."""
         there = [one for one in of if one.name in since.held and one.name in trial.before]
         return (
             sum(self._rate(one, since, now) for one in there),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import msgspec
 import pytest
 
-from datacast.master.answers import Reader, Results, StatusAnswer
+from datacast.master.answers import Answer, Reader, Results, StatusAnswer
+from datacast.master.crew import REOPEN_MAX, Crew
 from datacast.master.figures import Figures
 from datacast.master.looks import UNKNOWN, Look, Row, Tally
-from datacast.master.members import Counts, Member
+from datacast.master.members import Counts, Log, Member
+from datacast.master.requests import Cut
+from datacast.master.visits import Visits
 
 READER = Reader(StatusAnswer)
 ONE = {"7": {"seq": 5, "low": 3, "bytes": 100}, "8": {"seq": 9, "low": 9, "bytes": 250}}
@@ -64,6 +68,66 @@ def test_numbers_of_a_tree_are_read_of_many_at_once() -> None:
     assert Counts.column(some, 7, "seq") == [5, 6, None, None] == [each.of(7, "seq") for each in some]
     assert Counts.column(some, "8", "seq") == [9, 2, 1, None]
     assert Counts.column(some, 8, "bytes") == [250, 0, None, None], "the third has not told"
+
+
+def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on() -> None:
+    member, log, line = Member("h", "receiver", ""), Log(), AsyncMock()
+    log.add(Cut(((1, 5),)))
+    log.add(Cut(((1, 3),)))
+
+    def acknowledged(member: Member, index: int, _: object) -> bool:
+        member.position = index + 1
+        return True
+
+    crew = Mock(log=log, receivers=[member], acknowledged=acknowledged)
+    line.ask.return_value = Mock()
+    assert asyncio.run(Visits(crew, Mock()).replay(member, line))
+    assert [call.args[2].n for call in line.ask.call_args_list] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "before, index, answer, position, then",
+    [  # entries it has, the one it was told, what it says; entries it has then, and what is made of it
+        (2, 2, Answer(ok=True), 3, "has it"),
+        (2, 1, Answer(ok=True), 2, "has it"),
+        (1, 2, Answer(ok=True), 1, "lacks one"),
+        (2, 2, Answer(code="unreachable"), 2, "suspect"),
+        (2, 2, Answer(code="limit"), 2, "suspect"),
+        (2, 2, Answer(code="no_group"), 0, "suspect, closed"),
+        (2, 2, Answer(code="gap"), 2, "suspect"),
+        (3, 2, Answer(code="gap"), 2, "suspect"),
+        (2, 2, Answer(code="gap", n=1), 1, "suspect"),
+        (2, 2, Answer(code="gap", n=7), 2, "suspect"),
+        (2, 2, Answer(code="no_tree"), 2, "suspect, reopened"),
+        (2, 2, Answer(code="bad_request", error="no such piece"), 2, "failed: bad_request: cut: no such piece"),
+        (2, 2, Answer(), 2, "failed: error: cut: refused"),
+    ],
+)
+def test_what_a_member_says_to_an_order(before: int, index: int, answer: Answer, position: int, then: str) -> None:
+    member, crew = Member("h", "receiver", "", opened=True, position=before), Mock(log=[Cut(())] * 4, _looked=None)
+    told = Crew.acknowledged(crew, member, index, answer)
+    found = ["suspect"] * crew.visits.suspect.call_count + ["reopened"] * member.reopened
+    found += ["closed"] * (not member.opened) + ["has it"] * told
+    if member.error:
+        assert crew.wake.call_count == 1, "whether anybody is left is looked at now"
+        found.append(f"failed: {member.error.code}: {member.error.message}")
+    assert (member.position, ", ".join(found) or "lacks one") == (position, then)
+    assert (member.heard > 0) == answer.ok
+
+
+def test_one_that_knows_no_tree_again_and_again_has_failed() -> None:
+    member, crew = Member("h", "receiver", ""), Mock(log=[Cut(())], _looked=None)
+    for _ in range(REOPEN_MAX):
+        Crew.acknowledged(crew, member, 0, Answer(code="no_tree"))
+    assert not member.final
+    Crew.acknowledged(crew, member, 0, Answer(code="no_tree"))
+    assert member.state == "failed"
+
+
+def test_who_has_what_came_behind_a_look_has_what_came_with_the_look() -> None:
+    """Answers to a look wait for their turn."""
+    member, crew = Member("h", "receiver", "", position=1), Mock(log=[Cut(())] * 3, _looked=1)
+    assert Crew.acknowledged(crew, member, 2, Answer(ok=True)) and member.position == 3
 
 
 def test_looks_share_names_and_know_who_something_came_from() -> None:

@@ -12,10 +12,10 @@ from small import bcube41, chain, star
 from datacast import topologies
 from datacast.core import constants as wire
 from datacast.core.routes import Routes
-from datacast.core.trees import Network
+from datacast.core.trees import Network, Tree
 from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
-from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block
+from datacast.master.plan import PlanError, make_plan, make_plan_for, payload_size, per_block, plain_branches
 from datacast.master.plan import transport as make_transport
 
 SIX = ["02", "10", "21", "23", "31", "33"]
@@ -456,3 +456,12 @@ def test_receivers_for_whom_no_tree_has_room_are_as_good_as_cut_off() -> None:
     forest.payload = plan.payload
     change = forest.update([("12", "s0.1", True), ("12", "s1.2", True)], [*SIX, "12"])
     assert change.back == sorted([*SIX, "12"]) and change.revived == ids and not forest.cut_off | forest.treeless
+
+
+def test_of_switches_without_a_cache_those_are_told_where_one_tree_branches() -> None:
+    made = nx.Graph()
+    for name, known in {"h": {}, "s": {"cache": False}, "t": {"cache": False}, "u": {"cache": True}}.items():
+        made.add_node(name, **known)
+    one = Tree(0, (("h", "s"), ("s", "t"), ("s", "u"), ("t", "a"), ("u", "b"), ("u", "c")), 3)
+    other = Tree(1, (("h", "t"), ("t", "b")), 2)
+    assert plain_branches(made, [one, other]) == ("s",)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from datacast.master.schedule import Scheduler
-from datacast.master.tree_queue import ALL, Extent, TreeQueue, links_needed, turn
+from datacast.master.tree_queue import ALL, Cut, Extent, TreeQueue, links_needed, turn
 
 STEP_S = 0.005
 SIGNAL_S = 0.01
@@ -356,3 +356,37 @@ def test_the_last_pieces_of_a_tree_that_crawls_go_to_one_that_is_free() -> None:
 def test_how_long_a_slow_tree_still_needs_is_known_below_a_piece_a_second_too(rate: float, seconds: float) -> None:
     queue = TreeQueue(1, rate, end=10, next=10, extents=[Extent(1, 0, 0, 10)])
     assert Scheduler._left_for(queue, ALL, 0.0) == (seconds, 10)
+
+
+def test_a_rate_that_is_measured_counts_for_most_of_what_a_tree_is_believed_to_have() -> None:
+    scheduler = Scheduler(1000, 10, [1], rate=100.0)
+    scheduler.assign(0.0)
+    scheduler.status(1, 10, 50.0, 0.1)
+    assert scheduler.trees[1].rate == pytest.approx(65.0)
+    scheduler.status(1, 10, None, 0.2)
+    assert scheduler.trees[1].rate == pytest.approx(65.0), "nothing was measured"
+
+
+def test_what_the_source_of_a_lost_tree_cannot_have_sent_is_taken_back_once() -> None:
+    scheduler = Scheduler(1000, 10, [1, 2], rate=100.0)
+    given = {extent.tree: extent.count for extent in scheduler.assign(0.0)}
+    scheduler.lose(1)
+    assert scheduler.release(1, 0.5) == Cut(1, 68), "it may be at 50, and go on for a moment"
+    assert scheduler.release(2, 0.5) is None, "one at a time"
+    scheduler.cut_done(0.6)
+    assert scheduler.pooled == 1000 - given[2] - 68
+    assert scheduler.release(1, 0.7) is None, "where its source is it has not said yet"
+
+
+def test_a_tree_that_was_cut_is_not_cut_again_before_its_source_has_said_where_it_is() -> None:
+    scheduler = Scheduler(80, 10, [1, 2], rate=100.0)
+    scheduler.assign(0.0)
+    scheduler.bound(2, 1.0, 0.2)
+    assert scheduler.steal(0.2) is not None
+    scheduler.cut_done(0.25)
+    scheduler.assign(0.26)
+    scheduler.sent(1, scheduler.trees[1].end, 0.6)
+    scheduler.slow_down(2, 0.0)
+    assert scheduler.steal(0.6) is None
+    scheduler.status(2, 20, None, 0.6)
+    assert scheduler.steal(0.6) == Cut(2, 20)

@@ -9,7 +9,7 @@ import pytest
 
 from datacast.master.schedule import SWITCH_S, Scheduler
 from datacast.master.shards import Shards
-from datacast.master.tree_queue import Extent
+from datacast.master.tree_queue import Extent, TreeQueue
 from datacast.services.ranges import RangeProblem, blocks, check, union, within
 
 SIZE, BLOCK = 1000, 64
@@ -119,6 +119,14 @@ def test_all_receivers_of_a_tree_are_at_one_place_of_it() -> None:
         scheduler.status(0, int(queue.expected(now)), None, now)
     assert scheduler.all_sent and now < 6.5, "nor does the tree idle"
     assert {"".join(sorted(e.to)) for e in given} == {"ab", "bc", "d"}, "what two want goes out once"
+
+
+def test_what_is_for_others_than_a_tree_s_last_extent_waits_until_that_has_nearly_been_sent() -> None:
+    queue = TreeQueue(1, 100.0, end=100, next=100, extents=[Extent(1, 0, 0, 100, frozenset("ab"))])
+    told = {key: Scheduler._in_step(queue, frozenset(key), 0.5) for key in ("a", "ab", "c", "abc")}
+    assert told == {"a": True, "ab": True, "c": False, "abc": False}
+    late = 1.0 - SWITCH_S
+    assert [Scheduler._in_step(queue, frozenset("c"), late + by) for by in (-0.01, 0.01)] == [False, True]
 
 
 def test_what_a_receiver_lacks_is_asked_for_again_within_its_ranges_only() -> None:

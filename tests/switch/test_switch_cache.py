@@ -102,8 +102,11 @@ def test_copies_share_the_stored_packet(rig3: Rig) -> None:
         ask_for(rig3, 2, seq)
         assert payload_of(rig3.wires[2].receive()) == bytes([seq]) * 8000
     packets = process.ask("counters")["packets"]
-    assert packets["shared"] == 3 * n and packets["linear"] == packets["cloned"] == packets["no_mbuf"] == 0
-    assert packets["bytes_copied"] == 0 and packets["bytes_referenced"] >= 3 * n * 8000
+    counted = {key: packets[key] for key in packets if not key.endswith(("_size", "_free"))}
+    referenced = counted.pop("bytes_referenced") - 3 * n * 8000
+    assert 0 < referenced < n * 100, "the interests that went on"
+    nothing = dict.fromkeys(("cloned", "linear", "bare", "bytes_copied", "no_mbuf"), 0)
+    assert counted == {"in_place": n, "shared": 3 * n} | nothing
     assert packets["pool_size"] - packets["pool_free"] == n, "one mbuf per stored packet, none leaked"
     assert packets["headers_size"] == packets["headers_free"]
 

@@ -29,9 +29,15 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("nodes:\n" + NODE + "colour: red", ["c.yaml:3:", "unknown key 'colour'", "known: nodes, control"]),
     ("nodes:\n" + NODE + "mtu: 1500\nmtu: 1500", ["c.yaml:4:", "'mtu' stands twice"]),
     ("nodes:\n" + NODE + "mtu: huge", ["c.yaml:3:", "'huge' is not a number"]),
-    ("nodes:\n" + NODE + "mtu: 100", ["mtu 100 is out of range"]),
+    ("nodes:\n" + NODE + "mtu: 575", ["mtu 575 is out of range (576 to 16000)"]),
+    ("nodes:\n" + NODE + "mtu: 16001", ["mtu 16001 is out of range (576 to 16000)"]),
     ("nodes:\n" + NODE + "mtu: -5", ["'-5' is not a number"]),
-    ("nodes:\n" + NODE + "ring_frames: 2", ["ring_frames 2 is out of range"]),
+    ("nodes:\n" + NODE + "ring_frames: 15", ["ring_frames 15 is out of range (16 to 4096)"]),
+    ("nodes:\n" + NODE + "ring_frames: 4097", ["ring_frames 4097 is out of range (16 to 4096)"]),
+    ("nodes:\n" + NODE + "workers: 0", ["workers 0 is out of range (1 to 16)"]),
+    ("nodes:\n" + NODE + "workers: 17", ["workers 17 is out of range (1 to 16)"]),
+    ("nodes:\n" + NODE + "away_ms: 10001", ["away_ms 10001 is more than neighbours wait (10000)"]),
+    ("nodes:\n" + NODE + "away_ms: 4294967296", ["4294967296 is too large (at most 4294967295)"]),
     ("nodes:\n" + NODE + "fabric_manager: nowhere", ["'nowhere' is not address:port"]),
     ("nodes:\n" + NODE + "fabric_manager: 127.0.0.1:65536", ["'127.0.0.1:65536' is not address:port"]),
     ("nodes:\n" + NODE + "control: /" + "x" * 200, ["too long"]),
@@ -57,11 +63,18 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("nodes:\n  - name: a\n    ports:\n      - {port: 0, vdev: net_null0, neighbour: {mac: 'zz:00'}}",
      ["c.yaml:4:", "'zz:00' is not an Ethernet address"]),
     ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 12X}", ["c.yaml:4:", "'12X'"]),
-    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {packets_per_tree: 1000}",
-     ["node a", "packets_per_tree must be a power of two"]),
-    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {bytes_per_tree: 3}",
-     ["node a", "a cache of 3 bytes_per_tree holds no packet of the mtu, 9000"]),
-    ("nodes:\n  - name: a\n    ports: [" + PORT + "]\n    cache: {trees: 0}", ["node a", "trees is out of range"]),
+    *[(f"nodes:\n  - name: a\n    ports: [{PORT}]\n    cache: {{{line}}}", ["node a", words]) for line, words in [
+        ("packets_per_tree: 1000", "packets_per_tree must be a power of two"),
+        ("packets_per_tree: 131072", "packets_per_tree must be a power of two"),
+        ("waiting_per_tree: 2", "waiting_per_tree must be a power of two"),
+        ("waiting_per_tree: 131072", "waiting_per_tree must be a power of two"),
+        ("bytes_per_tree: 8999", "a cache of 8999 bytes_per_tree holds no packet of the mtu, 9000"),
+        ("max_bytes_per_tree: 131071", "max_bytes_per_tree must not be less than bytes_per_tree"),
+        ("memory: 0", "memory must not be 0"),
+        ("trees: 0", "trees is out of range"), ("trees: 65537", "trees is out of range"),
+        ("retx_ms: 0", "retx_ms must be from 1 to 60000"), ("retx_ms: 60001", "retx_ms must be from 1 to 60000"),
+        ("idle_ms: 0", "idle_ms must not be 0"),
+    ]],
     ("nodes:\n" + NODE.replace("port: 0", "port: 1") + "# appliance", ["appliance"]),
 ])
 def test_configurations_that_cannot_be(tmp_path: Path, switch_binary: Path, text: str, words: list[str]) -> None:
@@ -71,6 +84,31 @@ def test_configurations_that_cannot_be(tmp_path: Path, switch_binary: Path, text
     assert len(done.stderr.splitlines()) == 1, "one line"
     for word in words:
         assert word in done.stderr
+
+
+AT_LEAST = """
+nodes: [{name: a, ports: [{port: 0, vdev: net_null0}], cache: {trees: 1, packets_per_tree: 1, waiting_per_tree: 4,
+         retx_ms: 1, idle_ms: 1, memory: 1, bytes_per_tree: 576, max_bytes_per_tree: 576}}]
+mtu: 576
+ring_frames: 16
+workers: 1
+away_ms: 0
+"""
+AT_MOST = """
+nodes: [{name: a, ports: [{port: 255, vdev: net_null0}], cache: {trees: 65536, packets_per_tree: 65536,
+         waiting_per_tree: 65536, retx_ms: 60000, idle_ms: 4294967295, memory: 18446744073709551615,
+         bytes_per_tree: 4294967295, max_bytes_per_tree: 4294967295}}]
+mtu: 16000
+ring_frames: 4096
+workers: 16
+away_ms: 10000
+"""
+
+
+@pytest.mark.parametrize("text", [AT_LEAST, AT_MOST], ids=["least", "most"])
+def test_what_is_just_within_its_bounds_is_good(tmp_path: Path, switch_binary: Path, text: str) -> None:
+    done = run(tmp_path, text, "--check")
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/c.yaml: 1 node(s), good\n"), done.stderr
 
 
 def test_more_ports_than_this_dpdk_has(tmp_path: Path, switch_binary: Path) -> None:

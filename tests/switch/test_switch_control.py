@@ -52,6 +52,19 @@ def test_the_client_prints_json_and_says_by_its_exit_code_how_it_went(rig3: Rig)
     assert gone.returncode == 1 and "no datacast-switch serves this socket" in gone.stderr
 
 
+def test_it_says_how_it_is_configured(rig3: Rig) -> None:
+    cache = {"bytes_per_tree": "64K", "max_bytes_per_tree": "2M", "memory": "4M", "trees": 8, "packets_per_tree": 64}
+    cache |= {"waiting_per_tree": 32, "retx_ms": 7, "idle_ms": 9000}
+    process = rig3.start(rig3.config(cache=cache)).ready()
+    told = process.ask("config")
+    assert (told.pop("pid"), bool(told.pop("version"))) == (process.popen.pid, True)
+    sizes = {"bytes_per_tree": 64 << 10, "max_bytes_per_tree": 2 << 20, "memory": 4 << 20}
+    packets = {"memory_packets": (4 << 20) // (9000 - 256) + 1}
+    node = {"appliance": False, **cache, **sizes, **packets}
+    assert told.pop("nodes") == {"s0.0": node}
+    assert told == {"ok": True, "mtu": 9000, "workers": 1, "huge": False, "fabric_manager": ""}
+
+
 @pytest.mark.parametrize("line, word", [
     (b"{", "not JSON"), (b"[1]", "object"), (b"{}", "'op'"), (b'{"op":7}', "'op'"),
     (b'{"op":"counters","node":3}', "'node'"),

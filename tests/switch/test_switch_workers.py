@@ -98,16 +98,3 @@ def test_frames_under_other_labels_pass(rig3: Rig) -> None:
         rig3.wires[SOURCE].send(encode_data(Segment((SOURCE, port), local=True), header, b"x" * 500))
         frame = rig3.wires[port].receive()
         assert frame is not None and decode_frame(frame)[0] == [c.LABEL_LOCAL]
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"workers": 0}, "workers 0 is out of range (1 to 16)"),
-        ({"workers": 17}, "workers 17 is out of range (1 to 16)"),
-    ],
-)
-def test_senseless_numbers_of_workers_are_refused(rig3: Rig, more: dict[str, int], words: str) -> None:
-    process = rig3.start(rig3.config(**more))
-    assert process.popen.wait(60) == 2
-    assert words in process.log
