@@ -52,11 +52,17 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
 
 
 def _lab_rest() -> str | None:
-    """Of the lab that $DATACAST_LAB names."""
-    from datacast.lab.state import NAME_ENV, Registry
+    """Of the lab that $DATACAST_LAB names. Raises Problem where there is none: another lab's is not meant."""
+    from datacast.lab.state import NAME_ENV, Registry, lab_name
 
-    state = Registry().load(os.environ[NAME_ENV]) if os.environ.get(NAME_ENV) else None
-    return state.rest if state is not None and state.rest else None
+    if not os.environ.get(NAME_ENV):
+        return None
+    name = lab_name(None)
+    state = Registry().load(name)
+    if state is None or not state.rest:
+        remedy = "`datacast lab status` lists the labs there are; --controller asks another"
+        raise Problem(503, "no_lab", f"no lab {name!r} is up ({NAME_ENV})", what=name, remedy=remedy)
+    return state.rest
 
 
 def _lab_token(controller: str) -> Path | None:

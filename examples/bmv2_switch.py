@@ -38,4 +38,6 @@ if __name__ == "__main__":
     setLogLevel("warning")
     names = {"bmv2": DatacastBmv2, "ovs": DatacastOVS, "dpdk": DatacastSwitch}
     chosen = sys.argv[2].split(",") if len(sys.argv) > 2 else ["bmv2", "dpdk", "ovs"]
+    if odd := set(chosen) - set(names):
+        sys.exit(f"no kind of switch: {', '.join(odd)}; there are {', '.join(names)}")
     main(sys.argv[1] if len(sys.argv) > 1 else "/usr/bin/python3.11", [names[name] for name in chosen])

@@ -185,12 +185,14 @@ class Lab:
     # ---- up ----
     def __enter__(self) -> Self:
         before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
+        self.registry.refuse_taken(self.name)  # rather than for its ports
+        labs = {state.rest: f"lab {state.name!r}" for state in self.registry.all() if state.alive}
         for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
             if user := port_taken(f"127.0.0.1:{address}"):
                 raise LabError(
-                    f"port {address} of 127.0.0.1, for {what}, is in use by {user}",
+                    f"port {address} of 127.0.0.1, for {what}, is in use by {labs.get(self.rest, user)}",
                     what=str(address),
-                    remedy="stop that process, or give another --rest-port or --fabric-port",
+                    remedy=self._other_ports(),
                 )
         self.signals.check()
         if self._own_signals:
@@ -201,6 +203,11 @@ class Lab:
             self._release_signals()
             raise
         return self
+
+    def _other_ports(self) -> str:
+        if self._made:
+            return "stop that, or give DatacastController another rest_port and fabric_port"
+        return "stop that, or give another --rest-port and --fabric-port"
 
     def __exit__(self, *exc: object) -> None:
         try:

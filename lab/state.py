@@ -147,19 +147,7 @@ class Registry:
             ) from error
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            old = self.load(name)
-            if old and old.alive:
-                raise LabError(
-                    f"a lab is running already: {name!r}, process {old.pid}, {old.topology}",
-                    what=name,
-                    remedy=f"stop it with `datacast lab down{_option(name)}`, or give another --name",
-                )
-            if old:
-                raise LabError(
-                    f"a lab was left over: {name!r} of process {old.pid}, which is gone",
-                    what=name,
-                    remedy=f"clean it up with `datacast lab down{_option(name)}`",
-                )
+            self.refuse_taken(name)
             used = {state.slot for state in self.all()}
             free = [slot for slot in range(SLOTS) if slot not in used]
             if not free:
@@ -171,6 +159,23 @@ class Registry:
             state = State(name=name, identity=uuid.uuid4().hex, slot=free[0], pid=pid, started=start_time(pid) or 0)
             self.save(state)
             return state
+
+    def refuse_taken(self, name: str) -> None:
+        """Raises LabError when a lab of that name runs or was left over."""
+        old = self.load(name)
+        if old and old.alive:
+            raise LabError(
+                f"a lab is running already: {name!r}, process {old.pid}, {old.topology}",
+                what=name,
+                remedy=f"stop it with `datacast lab down{_option(name)}`, or give another --name, "
+                "--rest-port and --fabric-port",
+            )
+        if old:
+            raise LabError(
+                f"a lab was left over: {name!r} of process {old.pid}, which is gone",
+                what=name,
+                remedy=f"clean it up with `datacast lab down{_option(name)}`",
+            )
 
     def forget(self, name: str) -> None:
         shutil.rmtree(self.folder(name), ignore_errors=True)

@@ -34,19 +34,25 @@ def inside(state: State, node: str, command: list[str]) -> list[str]:
     """The command line that runs `command` where a host or switch is. Raises LabError."""
     pid = state.namespaces.get(node)
     if pid is None:
-        known = few(state.namespaces, NODES_SHOWN)
-        raise LabError(f"the lab has no node {node!r}", what=node, remedy=f"there are {known}")
+        raise _no_node(state, node)
     if start_time(pid) is None:
         raise LabError(f"the namespace of {node} is gone", what=node, remedy="datacast lab down")
     return ["mnexec", "-a", str(pid), *command]
+
+
+def _no_node(state: State, node: str) -> LabError:
+    remedy = f"there are {few(state.namespaces, NODES_SHOWN)}"
+    return LabError(f"the lab has no node {node!r}", what=node, remedy=remedy)
 
 
 def end_of(state: State, link: str) -> End:
     """`00:0` is port 0 of 00, `00-s0.0` the cable between the two, seen from the first. Raises LabError."""
     form = "give NODE:PORT, such as 00:0, or NODE-NODE, such as 00-s0.0"
     node, colon, number = link.rpartition(":")
+    if colon and node not in state.ports:
+        raise _no_node(state, node)
     if colon:
-        ports = state.ports.get(node, [])
+        ports = state.ports[node]
         if not number.isdigit() or int(number) >= len(ports):
             raise LabError(f"no port {link!r}: {node} has {len(ports)}", what=link, remedy=form)
         return End(node, ports[int(number)], state.namespaces[node])

@@ -49,7 +49,7 @@ class Settings:
         except ValidationError as error:
             where, text = first_error(error)
             remedy = "there are " + ", ".join(field.name for field in fields(cls))
-            raise LabError(f"of the controller: {text}", what=where, remedy=remedy) from error
+            raise LabError(f"a setting of the controller, {text}", what=where, remedy=remedy) from error
 
 
 SETTINGS = TypeAdapter(Settings)

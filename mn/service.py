@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datacast.lab.lab import Lab
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Delivery:
     """What came of one file. `report` is the lab's (lab/README.md)."""
 
@@ -35,14 +35,23 @@ class Delivery:
     report: Report
 
     def __str__(self) -> str:
+        report = self.report
+        if not self.ok:
+            good = sum(receiver.sha256_ok for receiver in report.receivers.values())
+            failures = [f"{name}: {r.error.message}" for name, r in report.receivers.items() if r.error]
+            why = report.error.message if report.error else next(iter(failures), report.state)
+            return f"NOT delivered: {good} of {len(self.files)} have it: {why}"
         if self.finish_s is None or self.ideal_s is None:
-            return f"delivered to {sum(r.sha256_ok for r in self.report.receivers.values())} of {len(self.files)}"
-        trees, stress = self.report.trees, self.report.link_stress
+            return f"delivered to {len(self.files)}"  # nothing, in no time
+        stress = f", link stress {report.link_stress:.3f}" if report.link_stress is not None else ""
         return (
-            f"{'delivered' if self.ok else 'NOT delivered'} to {len(self.files)} in {self.finish_s:.2f} s "
-            f"(ideal {self.ideal_s:.2f} s) over {trees.count} trees"
-            + (f", link stress {stress:.3f}" if stress is not None else "")
+            f"delivered to {len(self.files)} in {self.finish_s:.2f} s (ideal {self.ideal_s:.2f} s) "
+            f"over {report.trees.count} trees{stress}"
         )
+
+    def __repr__(self) -> str:
+        """What `mn` prints of `py net.datacast.send(…)`."""
+        return f"<{self}>"
 
 
 class Datacast:
@@ -60,6 +69,8 @@ class Datacast:
         and many a script end by Ctrl-C without a `net.stop()`."""
         atexit.register(self.close)
         self.lab.__enter__()
+        assert self.lab.state is not None
+        self.lab.state.paths.append(self._folder.name)  # should this process be killed
         self.lab.up()
 
     def close(self) -> None:

@@ -53,8 +53,12 @@ def _built(builder: str, *sizes: int, **link_options: Any) -> GraphTopo:
     return GraphTopo(topologies.parse(f"{builder}:{','.join(map(str, sizes))}"), **link_options)
 
 
-def _from_file(path: str, **link_options: Any) -> GraphTopo:
-    return GraphTopo(topologies.from_file(path), **link_options)
+def _from_file(*path: object, **link_options: Any) -> GraphTopo:
+    """`mn` takes a path with commas apart, and makes numbers of digits."""
+    name = ",".join(map(str, path))
+    if not name:
+        raise topologies.FileError("no file is named: give file,PATH", what="file")
+    return GraphTopo(topologies.from_file(name), **link_options)
 
 
 topos = {name: partial(_built, name) for name in BUILDERS} | {"file": _from_file}

@@ -383,6 +383,9 @@ def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch
     monkeypatch.setenv("DATACAST_LAB", "mine")
     code, _, err = run(datacast("groups"))
     assert code == 4 and "no controller answers at http://127.0.0.1:9:" in err
+    monkeypatch.setenv("DATACAST_LAB", "yours")
+    code, _, err = run(datacast("groups"))
+    assert code == 4 and "no lab 'yours' is up (DATACAST_LAB)" in err and "datacast lab status" in err
     code, _, err = run(datacast("groups", url="http://127.0.0.1:11"))
     assert code == 4 and "no controller answers at http://127.0.0.1:11:" in err
 

@@ -71,6 +71,7 @@ def test_a_capture_into_a_file_begins_at_the_end_that_is_named(
     ("words", "message"),
     [
         (("exec", "h7", "ls"), "no node 'h7'\nthere are h0, h1, s"),
+        (("capture", "h7:0", "-w", "x"), "no node 'h7'\nthere are h0, h1, s"),
         (("capture", "h0:1", "-w", "x"), "no port 'h0:1': h0 has 1"),
         (("capture", "h0-h1", "-w", "x"), "no cable 'h0-h1'\ngive NODE:PORT"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -150,6 +151,21 @@ def test_another_s_interface_is_left_alone(registry, monkeypatch):
         assert os.path.exists(f"/sys/class/net/{ifname}")
     finally:
         subprocess.run(["ip", "link", "del", ifname])
+    assert registry.load("mine") is None
+
+
+@pytest.mark.root
+def test_who_has_a_lab_s_name_or_its_port_is_told_by_name(registry, monkeypatch):
+    monkeypatch.setenv("DATACAST_RUNTIME", str(registry.root))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        options = LabOptions(topology="bcube:2,0", rest_port=listening.getsockname()[1])
+        state = registry.claim("theirs")
+        state.rest = f"http://127.0.0.1:{options.rest_port}"
+        registry.save(state)
+        with pytest.raises(LabError, match="running already: 'theirs'"), Lab(options, "theirs"):
+            pass
+        with pytest.raises(LabError, match=r"in use by lab 'theirs'\n.*--rest-port and"), Lab(options, "mine"):
+            pass
     assert registry.load("mine") is None
 
 

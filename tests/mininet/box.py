@@ -1,5 +1,5 @@
 """A place where Mininet can hurt nobody: after an error `mn` kills every Mininet process of the machine and empties
-/tmp of logs. Here it sees processes, network and /tmp of its own."""
+/tmp of logs. Here it sees processes, network, /tmp and /dev/shm of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ mkdir -p /run/box-source
 mount --bind "$PWD" /run/box-source
 case "$PWD/" in /tmp/*) here=$PWD ;; *) here= ;; esac
 mount -t tmpfs none /tmp
+mount -t tmpfs none /dev/shm
 if [ -n "$here" ]; then mkdir -p "$here"; mount --bind /run/box-source "$here"; cd "$here"; fi
 mkdir /tmp/run
 ip link set lo up

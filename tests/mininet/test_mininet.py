@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import box
 import pytest
@@ -144,6 +145,33 @@ def test_receivers_and_faults_are_lists():
     for given in ({"receivers": "h2"}, {"receivers": ["h2"], "faults": "link s1:0 down"}):
         with pytest.raises(LabError, match=r"is a list.*\n.*give \["):
             Datacast.send(None, "h1", __file__, **given)
+
+
+def test_a_delivery_says_in_a_line_what_came_of_it_and_why():
+    from datacast.mininet import Delivery
+
+    def told(*errors, whole=None):
+        receivers = {
+            f"h{i}": SimpleNamespace(sha256_ok=not error, error=SimpleNamespace(message=error) if error else None)
+            for i, error in enumerate(errors)
+        }
+        error = SimpleNamespace(message=whole) if whole else None
+        report = SimpleNamespace(receivers=receivers, error=error, state="partial", link_stress=None)
+        return repr(Delivery(not any(errors), None, None, dict.fromkeys(receivers), report))
+
+    assert told("", "") == "<delivered to 2>"
+    assert told("", "disk full") == "<NOT delivered: 1 of 2 have it: h1: disk full>"
+    assert told("cut off", whole="no path leads there") == "<NOT delivered: 0 of 1 have it: no path leads there>"
+
+
+def test_a_file_that_is_not_named_is_asked_for():
+    from datacast.mininet import topos
+    from datacast.topologies import FileError
+
+    with pytest.raises(FileError, match="give file,PATH"):
+        topos["file"]()
+    with pytest.raises(FileError, match="/no/such,7"):
+        topos["file"]("/no/such", 7)
 
 
 def test_a_failed_link_stops_neither_the_delivery_nor_ping(file):
