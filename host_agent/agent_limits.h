@@ -43,7 +43,7 @@ enum {
   AHEAD_BYTES = 64 << 20,  /* of all sources' kept blocks */
   VERIFY_AT_ONCE = 4,      /* blocks of one group that wait to be read back */
   HASH_AT_ONCE = 4,        /* and of one source, to be hashed that none of its trees comes to */
-  WORKER_THREADS_MAX = 8,  /* of one kind */
+  WORKER_THREADS_MAX = 32, /* of one kind */
   HASH_THREADS_MAX = 4,    /* that write and hash; as many as there are processors, two at least */
   DISK_THREADS = 3,        /* that sync, rename, reserve, free and walk */
   STAGE_BYTES = 256 << 10, /* run of a receiver's tree that is written with one call */
@@ -55,8 +55,9 @@ enum {
   FETCH_STAT_MAX = 64,       /* objects that one request asks about */
   READ_MAX = 1 << 20,        /* bytes that a controller reads at once, for another site */
   READINGS_MAX = 32,
-  FOLDERS_KEPT = 8,  /* directories that are being walked, or were just now */
-  FETCH_THREADS = 8, /* requests to origins, of all groups */
+  FOLDERS_KEPT = 8,   /* directories that are being walked, or were just now */
+  FETCH_THREADS = 32, /* requests to origins, of all groups: one that stands still has its thread */
+  PROBE_THREADS = 8,
 };
 
 #define PIECES_MAX (UINT64_C(1) << 27)

@@ -19,7 +19,8 @@ enum {
   STALL_BYTES = 1024, /* slower than this a second for STALL_S is standing still */
   STALL_S = 10,
   REDIRECTS = 5,
-  PATIENCE_MS = 15000 /* of a probe: somebody waits for its answer */
+  PATIENCE_MS = 15000, /* of a probe: somebody waits for its answer */
+  SOON_S = 2           /* and one that failed later is not asked again */
 };
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -302,6 +303,8 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     return BAD;
   if (rc == CURLE_WRITE_ERROR && a->error.n == sizeof a->error.text)
     rc = CURLE_OK;
+  if (rc == CURLE_RECV_ERROR && status != 0)
+    rc = CURLE_PARTIAL_FILE;
   switch (rc) {
   case CURLE_OK:
     break;
@@ -482,7 +485,8 @@ static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t of
     case AGAIN:
       break;
     }
-    if (k + 1 == (f->probe != NULL ? 2 : TRIES))
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    if (k + 1 == (f->probe != NULL ? 2 : TRIES) || (f->probe != NULL && ended.tv_sec - began.tv_sec > SOON_S))
       return -1;
     long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
     if (a.head.retry_after_s > 0)

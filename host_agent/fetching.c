@@ -344,7 +344,7 @@ bool fetching_stat(struct host *h, const json_t *urls, void (*answer)(void *arg,
     j->owner = a;
     j->tag = i;
     a->left++;
-    worker_submit(h->fetch, j, NULL); /* its answer comes in a later turn of the loop */
+    worker_submit(h->probe, j, NULL); /* its answer comes in a later turn of the loop */
   }
   json_decref(allowed);
   if (a->left > 0)

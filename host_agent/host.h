@@ -19,7 +19,8 @@ struct host {
   struct registration *registration;
   struct worker *worker; /* writes and hashes */
   struct worker *disk;   /* what may wait for the disk as long as it likes */
-  struct worker *fetch;  /* asks origins */
+  struct worker *fetch;  /* gets bytes from origins */
+  struct worker *probe;  /* asks them what they have: an origin that stands still must not keep others from it */
   const char *origins;   /* file of --origins; NULL: nothing is fetched */
   struct stages stages;
   size_t ahead_room; /* bytes that sources may still keep of what they have read (ahead.h) */

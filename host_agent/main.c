@@ -17,7 +17,7 @@ struct agent {
   struct loop loop;
   struct shards shards;
   struct forward *forward[SHARDS_MAX]; /* of them */
-  struct worker worker, disk, fetch;
+  struct worker worker, disk, fetch, probe;
   struct host host;
   struct groups groups;
   struct signalling signalling;
@@ -163,6 +163,7 @@ static int run(struct agent *a, const struct options *o)
                           .worker = &a->worker,
                           .disk = &a->disk,
                           .fetch = &a->fetch,
+                          .probe = &a->probe,
                           .origins = o->origins,
                           .ahead_room = AHEAD_BYTES,
                           .sync = o->sync,
@@ -208,13 +209,15 @@ static int run(struct agent *a, const struct options *o)
     fault_set(&why, "denied", "--owners needs root, or CAP_CHOWN: files cannot be given to others");
     goto close_registration;
   }
-  rc = worker_open(&a->worker, &a->loop, processors());
+  rc = worker_open(&a->worker, &a->loop, processors(), processors());
   if (rc == 0)
-    rc = worker_open(&a->disk, &a->loop, DISK_THREADS);
+    rc = worker_open(&a->disk, &a->loop, DISK_THREADS, DISK_THREADS);
   if (rc == 0 && !walks_open(&a->host.walks, &a->host))
     rc = -ENOMEM;
   if (rc == 0 && (o->origins != NULL || o->tls_ca != NULL))
-    rc = worker_open(&a->fetch, &a->loop, FETCH_THREADS);
+    rc = worker_open(&a->fetch, &a->loop, 1, FETCH_THREADS);
+  if (rc == 0 && a->fetch.threads > 0)
+    rc = worker_open(&a->probe, &a->loop, 1, PROBE_THREADS);
   if (rc == 0)
     rc = shards_start(&a->shards);
   if (rc < 0) {
@@ -233,6 +236,7 @@ close_worker:
   worker_close(&a->worker);
   worker_close(&a->disk);
   worker_close(&a->fetch);
+  worker_close(&a->probe);
   stages_close(&a->host.stages);
 close_registration:
   links->link_changed = NULL;

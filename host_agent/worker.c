@@ -465,16 +465,17 @@ static void collect(struct watch *watch, uint32_t events)
   }
 }
 
-int worker_open(struct worker *w, struct loop *loop, unsigned threads)
+int worker_open(struct worker *w, struct loop *loop, unsigned threads, unsigned most)
 {
   memset(w, 0, sizeof *w);
   w->loop = loop;
+  w->most = most < WORKER_THREADS_MAX ? most : WORKER_THREADS_MAX;
   w->watch = (struct watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = collect};
   if (w->watch.fd < 0)
     return -errno;
   lock_open(&w->lock);
   sem_init(&w->more, 0, 0);
-  for (; w->threads < threads && w->threads < WORKER_THREADS_MAX; w->threads++) {
+  for (; w->threads < threads && w->threads < w->most; w->threads++) {
     int rc = pthread_create(&w->thread[w->threads], NULL, work, w);
     if (rc != 0)
       return -rc;
@@ -500,6 +501,8 @@ void worker_submit(struct worker *w, struct job *j, struct lane *l)
     if (!l->waits)
       make_ready(w, l);
   }
+  if (w->idle == 0 && w->threads < w->most && pthread_create(&w->thread[w->threads], NULL, work, w) == 0)
+    w->threads++;
   call_one(w);
   pthread_mutex_unlock(&w->lock);
 }

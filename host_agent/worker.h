@@ -114,7 +114,7 @@ struct worker {
   struct loop *loop;
   struct watch watch; /* eventfd */
   pthread_t thread[WORKER_THREADS_MAX];
-  unsigned threads;
+  unsigned threads, most; /* that there are, under the lock; that there may be */
   pthread_mutex_t lock;
   sem_t more;                   /* one for each thread that is to look for work */
   struct job *todo, *todo_last; /* without a lane; this and the following under lock */
@@ -127,7 +127,8 @@ struct worker {
   struct job *ending; /* the home loop's: finished, and their `done` is still to come */
 };
 
-int worker_open(struct worker *w, struct loop *loop, unsigned threads) __attribute__((nonnull)); /* 0 or -errno */
+/* `threads` at once, and up to `most` where there is work that nobody is free for. 0 or -errno. */
+int worker_open(struct worker *w, struct loop *loop, unsigned threads, unsigned most) __attribute__((nonnull));
 /* Ends the threads; what is still to be done is dropped, and with a file that was to be finished its temporary name. */
 void worker_close(struct worker *w) __attribute__((nonnull));
 

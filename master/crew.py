@@ -195,7 +195,7 @@ class Crew:
         root, lead = self._root, self._lead
         assert root and lead
         trees = self._branches.to(lead, members, parts)
-        patience = REQUEST_S - timeout
+        patience = max(0.0, REQUEST_S - timeout)
         try:
             if len(trees) == 1:
                 return await root.ask(op, trees[0], body, timeout, patience)

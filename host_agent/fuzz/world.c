@@ -123,8 +123,8 @@ void set_up(void)
   close(fd);
   child_listen = listener(child_addr);
   manager_listen = listener(manager_addr);
-  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2) == 0 && worker_open(&a.disk, &a.loop, 1) == 0 &&
-       shards_open(&a.shards, 1, &a.loop) == 0);
+  MUST(loop_open(&a.loop) == 0 && worker_open(&a.worker, &a.loop, 2, 2) == 0 &&
+       worker_open(&a.disk, &a.loop, 1, 1) == 0 && shards_open(&a.shards, 1, &a.loop) == 0);
   a.host = (struct host){.name = "me",
                          .loop = &a.loop,
                          .shards = &a.shards,

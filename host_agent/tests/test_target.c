@@ -77,7 +77,7 @@ int main(void)
   char folder[] = "/tmp/datacast-target-XXXXXX";
   struct worker w;
   struct fault why;
-  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 1) == 0);
+  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 1, 1) == 0);
   CHECK(roots_add(&roots, folder, &why));
   snprintf(dest, sizeof dest, "%s/file", folder);
   what_is_noted_late_is_found(&w);

@@ -142,7 +142,7 @@ static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char 
   char path[256];
   snprintf(path, sizeof path, "%s/.x", folder);
   int fd = open(path, O_RDWR | O_CREAT, 0600);
-  CHECK(worker_open(&w, &loop, 1) == 0);
+  CHECK(worker_open(&w, &loop, 1, 1) == 0);
   stop_once_idle(&w); /* the thread gets nothing to do before it is told to stop, but then it does */
   struct job *j = job_new(JOB_FINISH);
   j->file = file_new(fd);
@@ -250,7 +250,7 @@ int main(void)
 {
   char folder[] = "/tmp/test-worker-XXXXXX", path[256];
   struct worker w;
-  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 2) == 0);
+  CHECK(mkdtemp(folder) != NULL && loop_open(&loop) == 0 && worker_open(&w, &loop, 2, 2) == 0);
   snprintf(path, sizeof path, "%s/file", folder);
   int fd = open(path, O_RDWR | O_CREAT, 0600);
   test_a_known_digest(&w, fd);

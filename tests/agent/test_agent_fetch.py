@@ -168,6 +168,7 @@ def liar(fetcher: Fetcher) -> Iterator[Liar]:
         ("too much", "bad_answer"),
         ("500", "origin_failed"),
         ("too little", "truncated"),
+        ("resets", "truncated"),
     ],
 )
 def test_an_answer_that_cannot_be_right_is_named_and_nothing_of_it_counts(
@@ -190,6 +191,12 @@ def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, h
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
     assert liar.asked["x"] == 2
+
+
+def test_what_an_origin_has_is_asked_once_where_it_says_nothing(fetcher: Fetcher, liar: Liar) -> None:
+    """Whoever began the group waits for the answer, and no longer than a master does."""
+    answer = fetcher.stat(liar.url("says nothing"))
+    assert answer["code"] == "stalled" and liar.asked["says nothing"] == 1, answer
 
 
 def deleted(agent: Agent) -> list[str]:
@@ -238,6 +245,28 @@ def test_a_group_closed_while_its_origin_stands_still_is_opened_again_soon(fetch
     until(lambda: liar.asked["x"], "the origin is asked")
     assert fetcher.ask("close", body={"reason": "test", "keep": True})["ok"]
     until(lambda: fetcher.open(liar.url(), '"one"')["ok"], "nobody has the file any more", 30.0)
+
+
+def test_what_stands_still_keeps_nobody_else_from_an_origin(fetcher: Fetcher, liar: Liar) -> None:
+    """Two groups have all their requests at it; a third one begins and ends meanwhile."""
+
+    def opened(group: str, name: str) -> None:
+        everyone = {"size": SIZE, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 60_000}
+        part = {"role": "receiver", "dest": str(fetcher.net.agents["b"].folder / group), "fetches": True}
+        members = fetcher.net.member("b", part)
+        origin = {"objects": [{"url": liar.url(name), "etag": '"one"'}]}
+        assert fetcher.client.request("open", members, {**everyone, "origin": origin, "trees": []}, group)["b"]["ok"]
+        members = fetcher.net.member("b", {"blocks": [[0, -(-SIZE // BLOCK)]]})
+        assert fetcher.client.request("fetch", members, {}, group)["b"]["ok"]
+
+    for group in ("g-1", "g-2"):
+        opened(group, "stands still")
+    until(lambda: liar.asked["stands still"] == 8, "all that two groups may ask at once")
+    assert fetcher.stat(liar.url("good"))["size"] == SIZE
+    opened("g-3", "good")
+    fetcher.client.wait(lambda: any(e["event"] == "done" for e in fetcher.client.events), "the third")
+    assert (fetcher.net.agents["b"].folder / "g-3").read_bytes() == DATA[:SIZE]
+    assert liar.asked["stands still"] == 8, "and the others are waited for yet"
 
 
 def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 import typer
+from fake_agents import FakeAgent
 from simulated import run
 from small import star
 
@@ -172,6 +174,29 @@ def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> N
     with pytest.raises(Problem) as told:
         run(scenario())
     assert told.value.code == code
+
+
+def test_an_origin_that_takes_its_time_to_say_what_it_has_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, acknowledge = FakeAgent._own, FakeAgent._acknowledge
+
+    def asked(self, message, part):
+        return {"ok": True, "objects": [[0, "e"]]} if "urls" in part else own(self, message, part)
+
+    async def late(self, writer, message, results, waiting) -> None:
+        if "objects" in results[self.name]:
+            await asyncio.sleep(15.0)
+        await acknowledge(self, writer, message, results, waiting)
+
+    monkeypatch.setattr(FakeAgent, "_own", asked)
+    monkeypatch.setattr(FakeAgent, "_acknowledge", late)
+
+    async def scenario():
+        async with lab(star(3)) as it:
+            group = await it.client.create_group({"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"]})
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
 
 
 def test_a_bucket_without_a_key_is_told_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import threading
 import time
 from collections import Counter
@@ -29,6 +30,10 @@ class _Handler(BaseHTTPRequestHandler):
         again = how.removesuffix(" once")
         if again != how:
             how = again if liar.asked[name] == 1 else "good"
+        if how == "says nothing":
+            liar.released.wait(60)
+            self.close_connection = True
+            return
         body, status, total = data[first : last + 1], 206, len(data)
         headers = {"ETag": '"one"'}
         if how == "other bytes":
@@ -65,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
             body += b"and more"
         elif how == "too little":
             body = body[:-1]
-        elif how == "stands still":
+        elif how in ("stands still", "resets"):
             headers["Content-Length"], body = str(len(body)), body[:100]
         elif how == "complains for ever":
             status, headers["Connection"], body = 503, "close", b"no" * 5000
@@ -81,6 +86,11 @@ class _Handler(BaseHTTPRequestHandler):
         liar.given[name] += len(body) if status == 206 and last > first else 0
         while how == "complains for ever" and not liar.released.is_set():
             self.wfile.write(body)
+        if how == "resets":
+            self.wfile.flush()
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
         if how == "stands still":
             self.wfile.flush()
             liar.released.wait(60)
