@@ -84,7 +84,6 @@ class TreeCounts(msgspec.Struct, frozen=True, gc=False):
     new_packets: Count = 0
     dup_packets: Count = 0
     merged: Count = 0
-    queued: Count = 0
     numbers: Count | None = None
     """That it has sent."""
 

@@ -32,9 +32,7 @@ class Cables:
         changed = False
         for port in self._sessions[switch].numbers if ports is None else ports:
             end = (switch, port)
-            ends = {end, *self._claimed_by.get(end, ())}
-            ends |= {far for far in (self._claims.get(end), self._claim(end)) if far}
-            for one in ends:
+            for one in {end, *self._claimed_by.get(end, ())}:
                 changed |= self._look(one)
         return self._divide() if changed else set()
 

@@ -12,13 +12,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from datacast.controller.southbound.errors import ConfigError, SwitchError
-from datacast.core.constants import LABEL_ADJ, P4_LOOP_OUT, P4_SEGMENT_MAX
+from datacast.core.constants import P4_LOOP_OUT, P4_SEGMENT_MAX
 from datacast.services.tls import is_local
 from datacast.services.validation import WORDS, first_error
 
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits in a route."""
-LABEL_MAX = (1 << 20) - 1
 OPENFLOW_MSD = 3
 """Open vSwitch reads three labels (FLOW_MAX_MPLS_LABELS) and drops what it should pop under a fourth."""
 OPENFLOW_NUMBER_MAX = 0xFFFFFEFF
@@ -136,7 +135,7 @@ class Switch(_Strict):
         highest = OPENFLOW_NUMBER_MAX if self.openflow else V1MODEL_NUMBER_MAX
         lowest = 1 if self.openflow else 0
         for p in self.ports:
-            if not 0 <= p.port <= min(PORT_MAX, LABEL_MAX - LABEL_ADJ):
+            if not 0 <= p.port <= PORT_MAX:
                 raise ValueError(f"switch {self.name}: port {p.port} is beyond the label range (0 to {PORT_MAX})")
         numbers = [p.number for p in self.ports] + ([self.appliance.number] if self.appliance else [])
         for number in numbers:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from fake_switch import FakeSwitch
 from scapy.layers.l2 import ARP, Ether
 
-from datacast.controller.api.records import Discovered, End, PortCounters, SwitchDetail
+from datacast.controller.api.records import Appliance, Discovered, End, PortCounters, PortDetail, Switch, SwitchDetail
 from datacast.controller.openflow import rules
 from datacast.controller.openflow.language import OpenFlowLanguage
 from datacast.controller.openflow.messages import Barrier, FlowAdd, PacketOut, ReadRules
+from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound import lldp
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
@@ -209,6 +212,15 @@ def test_an_answer_that_comes_late_or_twice_is_ignored(world: World) -> None:
     world.do(world.manager.disconnected(world.t_ns, "s0", token))
     assert world.manager.installed(world.now, "s0", set()) == []
     assert world.manager.programmed(world.now, world.t_ns, "s0") == []
+
+
+def test_an_address_for_switches_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(SwitchError) as error:
+            OpenFlowServer(address, Mock(), 1).start()
+    assert (error.value.code, error.value.what) == ("listen", address)
+    assert error.value.message.startswith(f"cannot listen for switches on {address}: Address already in use")
 
 
 # ---- ports ----
@@ -437,6 +449,31 @@ def test_the_time_from_the_connection_to_the_last_rule_is_told_in_milliseconds(w
     assert manager.summary("s0").programmed_ms == 2000.0
 
 
+def test_all_that_is_told_of_a_switch(world: World) -> None:
+    world.connect_all()
+    world.tick()
+    world.discover()
+    world.port("s0", 3, up=False)
+    world.manager.counted("s0", ports={2: PortCounters(rx_frames=7)})
+    told, nobody = world.manager.detail("s0", {"02:aa:00:00:00:01": 2}), PortCounters()
+    ends = [End(node="s2", port=1), End(node="s1", port=0), End(node="h0", port=0)]
+    assert told.port_list == [
+        PortDetail(port=port, number=port + 1, name=f"eth{port + 1}", mac=f"02:00:00:00:00:0{port + 1}", up=port < 2,
+                   floods=True, neighbour=end, discovered=end if port < 2 else None,
+                   counters=PortCounters(rx_frames=7) if port == 1 else nobody)
+        for port, end in enumerate(ends)]
+    assert (told.stations, told.drops, told.node) == ({"02:aa:00:00:00:01": 2}, {}, {})
+    assert {rule.cookie for rule in told.rule_list} == {f"{c:016x}" for c in world.switches["s0"].cookies()}
+    assert world.manager.summary("s0") == Switch(
+        name="s0", kind="openflow", id="0000000000000001", connected=True, peer="10.0.0.9:1", connections=1,
+        programmed=True, programmed_ms=0.0, ports=3, ports_up=2, rules=len(told.rule_list), rules_bound=4 * 3 + 16,
+        msd=3, appliance=Appliance(number=APPLIANCE, present=True, control="/run/s0.sock"), problems=[])
+    assert [(note.t_ns, note.level, note.code, note.text) for note in world.manager.notes() if note.switch == "s0"] == [
+        (world.t_ns, "info", "connected", "connected from 10.0.0.9:1, 4 ports"),
+        (world.t_ns, "info", "programmed", "programmed 0 ms after it connected"),
+        (world.t_ns, "warning", "link", "port 2 is down")]
+
+
 def test_counters_that_are_read_by_themselves_leave_the_others_as_they_were(world: World) -> None:
     world.connect("s0")
     manager = world.manager
@@ -466,11 +503,30 @@ def test_a_cache_in_a_switch_holds_a_packet_of_256_bytes_and_no_more_than_its_re
             parse(told)
 
 
+def test_numbers_of_switches_may_be_all_that_their_protocols_allow() -> None:
+    ends = [{"port": 0, "number": 1}, {"port": 65534, "number": 0xFFFFFEFF}]
+    switches = [{"name": f"o{dpid}", "openflow": {"dpid": dpid}, "ports": ends} for dpid in (1, (1 << 64) - 1)]
+    ends = [{"port": 0, "number": 0}, {"port": 65534, "number": 497}]
+    switches += [{"name": f"p{n}", "p4runtime": {"address": "x:1", "device_id": n}, "ports": ends}
+                 for n in (1, (1 << 64) - 1)]
+    found = parse({"switches": switches, "pipeline": {"json": "a", "p4info": "b"}}).switches
+    assert [(s.kind, [(p.port, p.number) for p in s.ports]) for s in found] == [
+        ("openflow", [(0, 1), (65534, 0xFFFFFEFF)])] * 2 + [("p4runtime", [(0, 0), (65534, 497)])] * 2
+
+
 @pytest.mark.parametrize(("change", "text"), [
     ({"colour": 1}, "colour"),
     ({"switches": [{"name": "a", "ports": []}]}, "either openflow or p4runtime"),
-    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": 65535, "number": 1}]}]}, "label range"),
-    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": 0, "number": 0}]}]}, "outside 1 to"),
+    ({"switches": [{"name": "a", "openflow": {"dpid": 1}, "p4runtime": {"address": "x:1"}, "ports": []}]},
+     "either openflow or p4runtime"),
+    *[({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": port, "number": 1}]}]},
+       "is beyond the label range .0 to 65534.") for port in (-1, 65535)],
+    *[({"switches": [{"name": "a", "openflow": {"dpid": 1}, "ports": [{"port": 0, "number": number}]}]},
+       "outside 1 to 4294967039") for number in (0, 0xFFFFFF00)],
+    *[({"switches": [{"name": "a", "openflow": {"dpid": dpid}, "ports": []}]}, "openflow.dpid")
+      for dpid in (0, 1 << 64)],
+    *[({"switches": [{"name": "a", "p4runtime": {"address": "x:1", "device_id": n}, "ports": []}]},
+       "p4runtime.device_id") for n in (0, 1 << 64)],
     ({"switches": [{"name": "a", "openflow": {"dpid": 1},
                     "ports": [{"port": 0, "number": 1}, {"port": 1, "number": 1}]}]}, "used twice"),
     ({"switches": [{"name": name, "openflow": {"dpid": 1}, "ports": []} for name in "ab"]}, "claimed by two"),
