@@ -171,9 +171,9 @@ class Coordinator:
 
     def _must_be_there(self, site: str) -> None:
         peer = self.peers.get(site)
-        if not peer.there:
-            since = "not since this controller started" if peer.heard is None else (
-                f"not for {time.monotonic() - peer.heard:.0f} s"
+        if not peer.takes_orders:
+            since = "not since this controller started" if peer.asked is None else (
+                f"not for {time.monotonic() - peer.asked:.0f} s"
             )  # fmt: skip
             raise SiteError(
                 f"site {site} has not asked for orders ({since}){': ' + peer.problem if peer.problem else ''}", site,
@@ -207,7 +207,7 @@ class Coordinator:
     async def orders(self, site: str, wait: float) -> Orders:
         """What a site has to do; waits until there is something."""
         peer = self.peers.get(site)
-        peer.hear()
+        peer.asks()
         end = time.monotonic() + wait
         while True:
             peer.wake.clear()
@@ -237,7 +237,7 @@ class Coordinator:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
                     await peer.wake.wait()
-            peer.hear()
+            peer.asks()
 
     def _keys(self, *names: str) -> dict[str, str]:
         found = {name: self.peers.directory.key(name) for name in names}
@@ -343,7 +343,7 @@ class Coordinator:
     def _not_taken(self, site: str) -> Failure | None:
         """Why it does not take an order; None: it will, in a moment."""
         peer = self.peers.all.get(site)
-        if peer is not None and peer.there and not peer.problem:
+        if peer is not None and peer.takes_orders and not peer.problem:
             return None
         why = "it has not asked for any for a minute" if peer is not None else f"{self.name} does not know it any more"
         text = f"site {site} has not taken the order yet: {(peer.problem if peer is not None else '') or why}"

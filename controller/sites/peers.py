@@ -53,6 +53,8 @@ class Peer:
     """What its authority is known by (directory.py)."""
     heard: float | None = None
     """When it last asked us, or answered; of this machine's clock that only runs on."""
+    asked: float | None = None
+    """When it last asked for orders, or does. It may be heard and not ask: where it does not know our URL."""
     problem: str = ""
     other: bool = False
     """By its certificate it is another one than was thought."""
@@ -70,9 +72,17 @@ class Peer:
         self.heard, self.problem, self.other = time.monotonic(), "", False
         self.patience.heard()
 
+    def asks(self) -> None:
+        self.hear()
+        self.asked = self.heard
+
     @property
     def there(self) -> bool:
         return self.heard is not None and time.monotonic() - self.heard < AWAY_S
+
+    @property
+    def takes_orders(self) -> bool:
+        return self.asked is not None and time.monotonic() - self.asked < AWAY_S
 
 
 class Peers:

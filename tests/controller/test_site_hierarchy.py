@@ -129,8 +129,8 @@ def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Pa
             def away() -> bool:
                 peer = sites["sfo"].coordinator.peers.all["oak"]
                 if why == "it is away":
-                    peer.heard = None  # as after a minute; what it had asked for is still being answered
-                return not peer.there
+                    peer.asked = None  # as after a minute; what it had asked for is still being answered
+                return not peer.takes_orders
 
             await until(away)
             sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA

@@ -97,3 +97,38 @@ def test_a_controller_that_learns_nothing_of_its_groups_says_so(
             assert (await ams.http.get("/groups/g-00000000")).status_code == 404, "that one it does not keep itself"
 
     play(steps)
+
+
+def test_an_order_waits_while_a_sites_fabric_manager_is_away_and_says_so(tmp_path: Path) -> None:
+    """A leader that is followed by another is away for a moment."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            sfo.fabric.refuses = Problem(503, "no_leader", "no fabric manager leads")
+            group = await ams.made(["sfo/all"])
+            while (told := await ams.now(group))["sites"]["sfo"]["error"] is None:
+                await asyncio.sleep(0.01)
+            assert told["state"] == "starting"
+            assert told["sites"]["sfo"]["error"] == {"code": "no_leader", "message": "no fabric manager leads"}
+            sfo.fabric.refuses = None
+            ended = await ams.end(group)
+            assert ended["state"] == "done" and ended["sites"]["sfo"]["error"] is None, ended
+
+    play(steps)
+
+
+def test_a_site_that_is_there_and_never_asks_for_orders_is_given_none(tmp_path: Path) -> None:
+    """It does not know our URL: a group would wait for ever."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"ams": ["sfo"]}) as sites:
+            ams = sites["ams"]
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            await until(lambda: ams.coordinator.peers.all["sfo"].there)
+            answer = await ams.order(["sfo/all"])
+            assert (answer.status_code, answer.json()["code"]) == (409, "site_away")
+            assert "datacast sites add ams --url" in answer.json()["remedy"]
+
+    play(steps)

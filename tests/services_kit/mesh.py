@@ -434,7 +434,8 @@ async def mesh(
             stack.push_async_callback(site.stop)
         for name, site in sites.items():
             asked_by = [sites[n].name for n in sites if name in asks.get(n, ())]
-            await until(lambda site=site, names=asked_by: all(site.coordinator.peers.all[n].there for n in names))
+            there = site.coordinator.peers.all
+            await until(lambda there=there, names=asked_by: all(there[n].takes_orders for n in names))
         yield sites
 
 
