@@ -317,8 +317,6 @@ def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | 
 
 
 def _step(bps: float) -> float:
-    """To two digits, upwards."""
-    if bps <= 0:
-        return 0.0
+    """To two digits, upwards; of what is not negative."""
     unit = 10.0 ** (len(str(int(bps))) - 2)
     return float(-(-bps // unit) * unit)

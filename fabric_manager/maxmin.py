@@ -125,7 +125,6 @@ def _promise(program: highspy.Highs, level: int, bound: int, least: Floats, top:
     asking = [int(group) for group in np.flatnonzero(least > 0)]
     for group in asking:
         program.changeCoeff(bound + group, level, -float(least[group]))
-        program.changeRowBounds(bound + group, 0.0, highspy.kHighsInf)
     program.changeColBounds(level, 0.0, 1.0)
     program.run()
     fits = program.getSolution().col_value[level]

@@ -156,6 +156,13 @@ def test_promises_that_do_not_fit_together_are_cut_alike():
         assert total(trees, rate, 2) == pytest.approx([6.0, 3.0], rel=0.02)
 
 
+def test_a_promise_takes_what_was_promised_and_no_more():
+    trees = trees_of([(0, {0: 1.0}), (1, {0: 1.0})])
+    for found in (shares, lexicographic):
+        rate = found(np.array([10.0]), trees, np.ones(2), np.array([0.0, 6.0]), np.array([INF, 8.0]))
+        assert total(trees, rate, 2) == pytest.approx([4.0, 6.0], rel=0.01)
+
+
 # ---- the scheduler ----
 def line(*nodes: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairwise(nodes))

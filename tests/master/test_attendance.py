@@ -79,3 +79,36 @@ def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
     line = Mock(ask=AsyncMock(return_value=Mock()))  # its answer is read at once
     again = asyncio.run(Visits(Mock(), away)._has_moved(member, line, Branch("late", "127.0.0.1:1")))
     assert (again, aside) == ((False, ["it stands still"]) if far and not came else (True, []))
+
+
+def test_who_is_asked_for_joins_and_who_is_not_leaves() -> None:
+    """As it stands when another master has missed what came: nothing is done to those who are as they should be."""
+    members = {name: receiver(name, 1, 0.0) for name in ("stays", "leaves", "failed", "left")}
+    members["failed"].state, members["left"].state = "failed", "cancelled"
+    before = dict(members)
+    crew = Mock(members=members, visits=Mock(dismiss=AsyncMock()))
+    crew.receivers = list(members.values())
+    transfer = Mock(finale=False)
+    transfer.view.address = {"new": "10.0.0.9:1", "left": "10.0.0.8:1"}.get
+    attendance = Attendance(transfer, crew, Mock(), Mock())
+    asyncio.run(attendance.should_be(["stays", "failed", "left", "new", "nowhere"]))
+    assert members["stays"] is before["stays"] and members["failed"] is before["failed"]
+    told = {name: (m.state, m.addr, m.aside, m.error and m.error.code) for name, m in members.items()}
+    assert told == {
+        "stays": ("running", "127.0.0.1:1", False, None),
+        "leaves": ("cancelled", "127.0.0.1:1", False, "left"),
+        "failed": ("failed", "127.0.0.1:1", False, None),
+        "left": ("waiting", "10.0.0.8:1", True, None),
+        "new": ("waiting", "10.0.0.9:1", True, None),
+        "nowhere": ("failed", "", False, "no_agent"),
+    }
+    assert [call.args[0].name for call in crew.visits.dismiss.call_args_list] == ["leaves"]
+
+
+@pytest.mark.parametrize("state, again", [("waiting", False), ("running", False), ("failed", True), ("done", False)])
+def test_one_that_is_there_does_not_join_again_unless_it_had_failed(state: str, again: bool) -> None:
+    one = receiver("h", 7, 0.0)
+    one.state = state  # type: ignore[assignment]
+    members = {"h": one}
+    asyncio.run(Attendance(Mock(finale=False), Mock(members=members), Mock(), Mock()).join("h"))
+    assert (members["h"] is not one) == again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from simulated import run
 from small import until
 
 from datacast.master import worker
@@ -106,6 +108,24 @@ def test_a_worker_whose_report_takes_long_keeps_its_lease(monkeypatch: pytest.Mo
         await asyncio.gather(tell, renew, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_a_worker_renews_its_lease_before_another_half_of_its_time_is_over() -> None:
+    renewed: list[float] = []
+
+    class Client(Slow):
+        async def report(self, name: str, reports: list) -> list:
+            renewed.append(time.monotonic())
+            return []
+
+    async def main() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(20.0):
+                await worker.Worker(Client(), SimpleNamespace(), "w")._renew()  # type: ignore[arg-type]
+
+    run(main())
+    apart = [b - a for a, b in itertools.pairwise(renewed)]
+    assert len(apart) >= 12 and all(worker.RENEW_S < one < 1.51 * worker.RENEW_S for one in apart)
 
 
 def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from unittest.mock import Mock
 
 import pytest
 from simulated import run
 from small import bcube41, until
 
 from datacast.master import slow_receivers
+from datacast.master.members import Member
 from datacast.master.paces import ALONE_S, PLAN_EVERY_S
 from datacast.master.stable import RatedForest
 from lab import lab
@@ -232,3 +234,20 @@ def test_one_that_was_set_aside_is_served_though_its_groups_tree_ids_are_used_up
     same, record = run(scenario(), timeout=900.0)
     assert same, "nobody was without a tree yet"
     assert record["state"] == "done" and record["epoch"] == 2, record["error"]
+
+
+def test_what_a_receiver_is_seen_to_have_and_to_lack() -> None:
+    """Rates of trees count headers, what receivers get does not: nine tenths of a frame are payload here."""
+    members = [Member(name, "receiver", "", bytes=1_000) for name in "ab"]
+    members[0].rate_bps, members[1].unwritten = 5e6, 90
+    ways = [
+        slow_receivers._Way("1", {"a": b"", "b": b""}, 40_000_000, 30_000_000, []),
+        slow_receivers._Way("2", {"a": b""}, 10_000_000, 10_000_000, []),
+    ]
+    transfer = Mock(plan=Mock(payload=900, frame_bytes=1000), forest=Mock(), size=4_000, paces=Mock(near=80))
+    found = slow_receivers.SlowReceivers._seen(Mock(_t=transfer), members, ways, [0.0, 1.5])
+    assert [(one.name, one.held, one.measured, one.planned, one.bound) for one in found] == [
+        ("a", 1_000, 5e6, 0.9 * 40e6, 0.9 * 50e6),
+        ("b", 910, 0.0, 0.9 * 30e6, 0.9 * 40e6),
+    ]
+    assert [(one.behind_s, one.left, one.unwritten) for one in found] == [(0.0, 3_000, 0), (1.5, 3_090, 90)]
