@@ -67,6 +67,9 @@ def make(site: Site, graph: nx.Graph, folder: Path, days: float) -> None:
     """Write everything, or nothing. Raises DatacastError when the folder is there already."""
     try:
         folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError as error:  # another authority in its place would know none of the machines
+        text = f"{folder} is there already: a site is made once; give a folder that is not there"
+        raise DatacastError(text, what=str(folder)) from error
     except OSError as error:
         raise DatacastError(f"{folder} cannot be made: {error.strerror}", what=str(folder)) from error
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from functools import partial
@@ -52,6 +53,7 @@ class DatacastNet(Mininet):
         """Their delays in milliseconds, and the interfaces that meet."""
         self.datacast: Datacast | None = None
         self._network: AdoptedNetwork | None = None
+        self._stopped = False
         self._links_down: set[frozenset[str]] = set()
         if _is_datacast(switch):
             host = DatacastHost if host is Host else host
@@ -92,22 +94,26 @@ class DatacastNet(Mininet):
                 self._refuse_what_nothing_plays()
             super().start()
         except BaseException:
-            self.stop()
+            with contextlib.suppress(Exception):  # it is Mininet's that fails, over what is half there
+                self.stop()
             raise
 
     def stop(self) -> None:
-        """As Mininet's. The daemons end first."""
+        """As Mininet's. The daemons end first. Once more does nothing: a start that failed has stopped already."""
+        if self._stopped:
+            return
+        self._stopped = True
         if self.datacast is not None:
             info("*** Stopping Datacast\n")
             self.datacast.close()
             self.datacast = self._network = None
-        super().stop()
-        if self.room is not None:
-            self.room.terminate()
-            self.room = None
-        if self.between is not None:
-            self.between.terminate()
-            self.between = None
+        try:
+            super().stop()
+        finally:
+            for node in (self.room, self.between):
+                if node is not None:
+                    node.terminate()
+            self.room = self.between = None
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:
         """As Mininet's. Ordinary IP takes another way where there is one; Datacast finds its own."""
@@ -202,8 +208,14 @@ def _plain(graph: nx.Graph) -> nx.Graph:
 
 
 def _clean_left_over(name: str) -> None:
-    """Of a script that was killed. A living one is told of by Lab itself."""
+    """Of a script that was killed. Raises LabError where one lives."""
     registry = Registry()
     state = registry.load(name)
-    if state is not None and not state.alive:
+    if state is not None and state.alive:
+        raise LabError(
+            f"a network is running already: {name!r}, process {state.pid}",
+            what=name,
+            remedy="stop it, or give DatacastController another lab, rest_port and fabric_port",
+        )
+    if state is not None:
         clean(registry, state)

@@ -14,6 +14,7 @@ WORDS = {
     "missing": "is missing",
     "tuple_type": "must be a list",
     "list_type": "must be a list",
+    "string_type": "must be text",
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "model_type": "must hold keys and values",

@@ -40,7 +40,7 @@ def parse(spec: str) -> nx.Graph:
     name, colon, rest = spec.strip().partition(":")
     builder = BUILDERS.get(name.lower())
     if builder is None or not colon:
-        raise SpecError(f"{spec!r} is no topology; there are: {FORMS}", what=spec)
+        raise SpecError(f"{spec!r} is no topology, nor a file that is there; there are: {FORMS}", what=spec)
     try:
         numbers = [int(part) for part in rest.split(",")]
     except ValueError:

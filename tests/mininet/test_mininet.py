@@ -147,6 +147,30 @@ def test_receivers_and_faults_are_lists():
             Datacast.send(None, "h1", __file__, **given)
 
 
+FAILS = """
+from mininet.node import OVSSwitch
+from mininet.topo import Topo
+from datacast.mininet import DatacastNet, DatacastSwitch
+
+class Mixed(Topo):
+    def build(self):
+        for i, kind in enumerate((DatacastSwitch, OVSSwitch), 1):
+            self.addLink(self.addHost(f"h{i}"), self.addSwitch(f"s{i}", cls=kind))
+
+net = DatacastNet(topo=Mixed())
+try:
+    net.start()
+finally:
+    net.stop()
+"""
+
+
+def test_what_a_start_failed_of_is_the_last_that_is_said():
+    """Mininet's own stop fails twice then: over a switch that was not started, and over links that are gone."""
+    said = box.run(sys.executable, "-c", FAILS).stdout
+    assert re.search(r"LabError: switch s2 is no Datacast switch.*\n.*cls=DatacastSwitch.*\s*\Z", said), said
+
+
 def test_a_delivery_says_in_a_line_what_came_of_it_and_why():
     from datacast.mininet import Delivery
 
