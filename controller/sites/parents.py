@@ -192,12 +192,12 @@ class Parents:
         try:
             here = await self._client.create_group(spec, by=f"site {group.parent}", key=group.id)
         except Problem as error:
-            own = _failed(error.code, error.message)
+            failed = _failed(error.code, error.message)
             if error.status == 503:  # its fabric manager is away: with the next look it is asked again
-                own = own.model_copy(update={"state": "starting"})
-            if own != group.own:
+                failed = failed.model_copy(update={"state": "starting"})
+            if failed != group.own:
                 log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
-            group = self._book.put(group, own=own)
+            group = self._book.put(group, own=failed)
         else:
             spec = spec if group.fetched else replace(spec, size=group.size)
             group = self._book.put(group, local=here.id, spec=spec)
