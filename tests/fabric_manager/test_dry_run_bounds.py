@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -11,7 +12,7 @@ from datacast.core.trees import TreeError
 from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.api.records import Cut, Gap, Plan
 from datacast.fabric_manager.api.reports import Progress, TreeFigures
-from datacast.fabric_manager.divider import Divider
+from datacast.fabric_manager.divider import MARGIN, Divider
 from datacast.fabric_manager.dry_run import DryRun
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record
@@ -69,6 +70,22 @@ def test_a_plan_is_of_the_moment_it_was_asked_for_in() -> None:
     assert asked.plan(10**6).rate_bps == 100 * MBIT
     it.restore("h1", 2)
     assert DryRun(it, {}, divider, spec).plan(10**6).rate_bps == 50 * MBIT
+
+
+@pytest.mark.parametrize("size, mbit, met", [(10**7, 80 * MARGIN, True), (10**8, 100, False), (None, 50, None)])
+def test_a_deadline_is_promised_what_it_takes_where_the_size_is_known(
+    size: int | None, mbit: float, met: bool | None
+) -> None:
+    """Beside another group on the same cable, which is left the rest."""
+    it = fabric([("h0", "s0", 100 * MBIT), ("s0", "h1", 100 * MBIT)], 2)
+    divider = Divider(it, lambda group, message: None)
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], deadline_s=1.0)
+    figures = TreeFigures(state="running", arcs=[("h0", "s0"), ("s0", "h1")], most_bps=100 * MBIT)
+    other = replace(spec, deadline_s=None)
+    progress = Progress(size=1, trees={"1": figures})
+    divider.follow(Record(id="g", spec=other, state="running", owner="w", progress=progress), False)
+    found = DryRun(it, {}, divider, spec).plan(size)
+    assert found.rate_bps == pytest.approx(mbit * MBIT, rel=0.01) and found.deadline_met == met
 
 
 def test_one_rate_for_all_is_held_against_the_least_bound() -> None:

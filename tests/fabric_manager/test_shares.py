@@ -187,6 +187,13 @@ def test_weights_one_to_three_divide_a_link_one_to_three():
     assert whole(scheduler.compute()) == {"g": 25e6, "h": 75e6}
 
 
+def test_a_tree_that_goes_another_way_now_is_held_by_the_links_of_that_way():
+    scheduler = fabric(ab=100e6, ac=40e6)
+    for far, bps in (("b", 100e6), ("c", 40e6)):
+        scheduler.put("g", Ask({1: TreeUse(line("a", far))}))
+        assert whole(scheduler.compute()) == {"g": bps}
+
+
 def test_a_group_with_a_free_link_leaves_the_busy_one_to_the_other():
     scheduler = fabric(ab=100e6, ac=100e6)
     scheduler.put("two", Ask({1: TreeUse(line("a", "b")), 2: TreeUse(line("a", "c"))}))

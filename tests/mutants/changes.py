@@ -101,16 +101,16 @@ def _closing(line: str, opening: int) -> int | None:
 
 
 _PY_COMPARE = {
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.Lt: "<=",
-    ast.LtE: "<",
-    ast.Gt: ">=",
-    ast.GtE: ">",
-    ast.In: "not in",
-    ast.NotIn: "in",
-    ast.Is: "is not",
-    ast.IsNot: "is",
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
 }
 _PY_BINARY = {
     ast.Add: ("+", "-"),
@@ -139,10 +139,10 @@ def of_python(path: str, text: str) -> Iterator[Change]:
 
     for node in ast.walk(ast.parse(text, path)):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and node.lineno == node.end_lineno:
-            new = _PY_COMPARE[type(node.ops[0])]
-            yield from change(
-                node, f" {new} ", f"comparison becomes {new}", node.left.end_col_offset, node.comparators[0].col_offset
-            )
+            old, new = _PY_COMPARE[type(node.ops[0])]
+            start, end = node.left.end_col_offset, node.comparators[0].col_offset
+            between = lines[node.lineno - 1].encode()[start:end].decode()  # with brackets of either side
+            yield from change(node, between.replace(old, new, 1), f"comparison becomes {new}", start, end)
         elif isinstance(node, ast.BoolOp) and node.lineno == node.end_lineno:
             old, new = (" and ", " or ") if isinstance(node.op, ast.And) else (" or ", " and ")
             line = lines[node.lineno - 1]

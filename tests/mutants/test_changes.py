@@ -39,7 +39,8 @@ def f(x: int) -> int:
     if x < 3 and x != 1:
         g(x)
         x = x + 2
-    return x
+    y = (x is None) == (x not in (3, 4))
+    return x <= (3 if y else 4)
 '''
 
 
@@ -55,7 +56,10 @@ def test_c_changes_are_in_code_only():
 
 def test_python_changes_can_be_read_and_leave_texts_alone():
     found = list(changes.of_python("f.py", PYTHON))
-    assert {c.line for c in found} == {3, 4, 5}
+    assert {c.line for c in found} == {3, 4, 5, 6, 7}
+    assert "y = (x is None) != (x not in (3, 4))" in {c.new.strip() for c in found}
+    assert "y = (x is None) == (x in (3, 4))" in {c.new.strip() for c in found}
+    assert "return x < (3 if y else 4)" in {c.new.strip() for c in found}
     for change in found:
         ast.parse(change.applied(PYTHON))
     assert "    if (not (x < 3 and x != 1)):" in {c.new for c in found}

@@ -13,7 +13,7 @@ from fake_switch import FakeSwitch
 from scapy.layers.l2 import ARP, Ether
 
 from datacast.controller.api.records import Appliance, Discovered, End, PortCounters, PortDetail, Switch, SwitchDetail
-from datacast.controller.openflow import rules
+from datacast.controller.openflow import rules, shim
 from datacast.controller.openflow.language import OpenFlowLanguage
 from datacast.controller.openflow.messages import Barrier, FlowAdd, PacketOut, ReadRules
 from datacast.controller.openflow.shim import OpenFlowServer
@@ -221,6 +221,13 @@ def test_an_address_for_switches_that_is_taken_is_named() -> None:
             OpenFlowServer(address, Mock(), 1).start()
     assert (error.value.code, error.value.what) == ("listen", address)
     assert error.value.message.startswith(f"cannot listen for switches on {address}: Address already in use")
+
+
+def test_what_breaks_the_reader_of_openflow_is_told_with_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Mock()
+    monkeypatch.setattr(shim, "Connection", Mock(side_effect=ValueError("no such type")))
+    OpenFlowServer("127.0.0.1:0", events, 1)._serve(Mock(), ("10.0.0.7", 4711))
+    events.openflow_refused.assert_called_once_with("not_openflow", "10.0.0.7:4711: ValueError: no such type", None)
 
 
 # ---- ports ----
