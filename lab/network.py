@@ -358,14 +358,16 @@ class Network:
         """
         cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
         for end in (cable.a, cable.b):
-            rate, name = rate_bps or cable.rate_of(end), end.ifname
-            made = burst_bytes(cable.rate_of(end), cable.mtu)
-            burst = self._bursts[name] = max(self._bursts.get(name, made), burst_bytes(rate, cable.mtu))
-            self._script(
-                self.nodes[self.plan.machine_of(end.node).name],
-                f"tc qdisc change dev {name} root handle 5: tbf rate {rate}bit burst {burst} limit {1 << 30}\n"
-                f"tc qdisc change dev {name} parent 5:1 handle 6: pfifo limit {self._queue(cable)}\n",
-            )
+            script = self._rate_script(cable, end, rate_bps or cable.rate_of(end))
+            self._script(self.nodes[self.plan.machine_of(end.node).name], script)
+
+    def _rate_script(self, cable: Cable, end: Port, rate_bps: int) -> str:
+        name, made = end.ifname, burst_bytes(cable.rate_of(end), cable.mtu)
+        burst = self._bursts[name] = max(self._bursts.get(name, made), burst_bytes(rate_bps, cable.mtu))
+        return (
+            f"tc qdisc change dev {name} root handle 5: tbf rate {rate_bps}bit burst {burst} limit {1 << 30}\n"
+            f"tc qdisc change dev {name} parent 5:1 handle 6: pfifo limit {self._queue(cable)}\n"
+        )
 
     def down(self) -> None:
         """Take everything away; what runs in the namespaces must be gone already."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 
 from datacast.lab.network import PROLOGUE, Network, data_port_script
-from datacast.lab.plan import Machine, Plan
+from datacast.lab.plan import Cable, Machine, Plan, Port
 from datacast.lab.signals import Signals
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ class AdoptedNetwork(Network):
                 self._script(self._between, PROLOGUE + lines)
                 self.delay_lines.append(",".join((*told["inner"], f"{cable.delay_us}")))
         self._set_up(scripts, progress)
+
+    def _rate_script(self, cable: Cable, end: Port, rate_bps: int) -> str:
+        if end.node not in self._graph.edges[cable.a.node, cable.b.node]["shaped"]:
+            return super()._rate_script(cable, end, rate_bps)
+        return f"tc class change dev {end.ifname} parent 5: classid 5:1 htb rate {rate_bps}bit burst 15k\n"  # TCLink's
 
     # ---- ordinary IP ----
     def start_ip(self) -> None:

@@ -70,7 +70,9 @@ for link in (Link, partial(TCLink, max_queue_size=None)):
         print(net.datacast.send("h1", "/tmp/file", ["h2"]))
         assert "100% packet loss" in net["h1"].cmd("ping -c 1 -W 1", net["h3"].IP()), "a link that is down"
         net.configLinkStatus("h3", "s1", "up")
-        print(net.datacast.send("h1", "/tmp/file", ["h3"], dest="later"))
+        slower = net.datacast.send("h1", "/tmp/file", ["h3"], dest="later", faults=["link h3:0 rate 9mbit at 0s"])
+        print(slower, slower.report.faults[0].error)
+        print(net["h3"].cmd("tc qdisc show dev h3-eth0; tc class show dev h3-eth0"))
     finally:
         net.stop()
 """
@@ -81,14 +83,14 @@ def test_links_of_a_file_have_their_rates_and_delays():
     edges = [
         {"source": "h1", "target": "s1", "rates_bps": {"h1": 20_000_000, "s1": 30_000_000}, "delay_ms": 10},
         {"source": "h2", "target": "s1", "rate_bps": 33_333_333},
-        {"source": "h3", "target": "s1", "up": False},
+        {"source": "h3", "target": "s1", "up": False, "rate_bps": 100_000_000},
     ]
     nodes = [{"id": name, "kind": "host"} for name in ("h1", "h2", "h3")] + [{"id": "s1", "kind": "switch"}]
     command = "echo \"$1\" >/tmp/topology.json; head -c 1M /dev/urandom >/tmp/file; exec \"$2\" -c \"$3\""
     told = json.dumps({"nodes": nodes, "edges": edges})
     done = box.run("sh", "-c", command, "sh", told, sys.executable, PLAYED)
     assert done.returncode == 0, done.stdout
-    for rate, count in (("20Mbit", 2), ("30Mbit", 2), ("33333Kbit", 2), ("100Mbit", 2)):
+    for rate, count in (("20Mbit", 2), ("30Mbit", 2), ("33333Kbit", 2), ("100Mbit", 2), ("9Mbit", 2)):
         assert len(re.findall(f"rate {rate} ", done.stdout)) == count, done.stdout
     round_trips = [float(ms) for ms in re.findall(r"time=([0-9.]+)", done.stdout)]
     assert len(round_trips) == 10 and min(round_trips) >= 20, done.stdout
