@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 import ssl
 import time
@@ -16,6 +17,8 @@ RETRY_S = 0.1
 """After an accept that failed: most likely there are no file descriptors left."""
 BROKEN_OFF = (ConnectionError, EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 BROKEN_OFF_WORDS = "it broke off the handshake: if it refuses our certificate, its own log says why"
+AGAIN_S, FAILURES_MAX = 60.0, 1024
+"""Handshakes that fail for the same reason are told once in so long, of so many machines."""
 QUIET_S = 1.0
 """At most one line in so long about connections turned away."""
 
@@ -40,6 +43,8 @@ class Acceptor:
         self._shaking: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._said = 0.0
+        self._failures: dict[tuple[str, str], tuple[float, int]] = {}
+        """By machine and reason: when it was told, and how often it came since."""
         self.refused = 0
         """Connections turned away or whose handshake failed."""
 
@@ -87,9 +92,22 @@ class Acceptor:
             self.refused += 1
             # Who refuses our certificate may end so: asyncio throws away the alert that would tell why.
             broken = isinstance(error, BROKEN_OFF) and not isinstance(error, ConnectionAbortedError)
-            self._log.warning("TLS with %s: %s", peer, BROKEN_OFF_WORDS if broken else explain(error))
+            self._failed(peer, BROKEN_OFF_WORDS if broken else explain(error))
             with contextlib.suppress(OSError):
                 connection.close()
+
+    def _failed(self, peer: str, why: str) -> None:
+        """A line, and no more of them for a while for the same machine and reason: most are tried again at once."""
+        key, now = (peer.rpartition(":")[0], why), time.monotonic()
+        said, more = self._failures.get(key, (-math.inf, 0))
+        if now - said < AGAIN_S:
+            self._failures[key] = (said, more + 1)
+            return
+        more_of_it = f" ({more} times more since it was last told)" if more else ""
+        self._log.warning("TLS with %s: %s%s", peer, why, more_of_it)
+        if len(self._failures) >= FAILURES_MAX:
+            self._failures.clear()
+        self._failures[key] = (now, 0)
 
 
 def _where(peer: object) -> str:

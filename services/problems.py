@@ -13,7 +13,7 @@ import msgspec
 
 from datacast.core.errors import DatacastError, UsageError
 
-from .tls import PLAIN, Security, TlsError, explain, remedy
+from .tls import PLAIN, RENEW, Security, TlsError, explain, remedy
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -199,14 +199,13 @@ class JsonClient:
         while after := causes[-1].__cause__ or causes[-1].__context__:
             causes.append(after)
         why = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), causes[0])
-        problem = Unreachable(
-            503,
-            "unreachable",
-            f"no {self.service} at {self._urls[at]}: {explain(why)}",
-            what=self._urls[at],
-            remedy=remedy(why) if isinstance(why, ssl.SSLError) else self.remedy,
-        )
-        problem.refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+        refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+        said, helps = explain(why), remedy(why) if isinstance(why, ssl.SSLError) else self.remedy
+        if not refused and self.security.identity is not None and self.security.identity.ended:
+            said, helps = self.security.identity.ended, RENEW
+        text = f"no {self.service} at {self._urls[at]}: {said}"
+        problem = Unreachable(503, "unreachable", text, what=self._urls[at], remedy=helps)
+        problem.refused = refused
         return problem
 
     async def _answer(

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import ipaddress
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,9 @@ def explain(error: BaseException) -> str:
     if isinstance(error, ConnectionAbortedError) and "handshake" in str(error):
         return f"no TLS handshake within {HANDSHAKE_S:g} s"
     return str(error) or type(error).__name__
+
+
+RENEW = "`datacast certs renew DIR` makes it anew; then start the process again"
 
 
 def remedy(error: ssl.SSLError) -> str:
@@ -221,6 +225,13 @@ class Identity:
         if peer.role != role:
             raise TlsError(f"{cert} is the certificate of {peer}; this is {role}/…", what=cert)
         return peer
+
+    @property
+    def ended(self) -> str:
+        """That its own certificate has expired since it was loaded; "": it has not. A service in Python that is shown
+        it ends the connection and does not say why."""
+        late = self.own.until is not None and self.own.until < time.time()
+        return f"our own certificate {self.files[1]} has expired" if late else ""
 
     def client_for(self, roles: str, authority: str | None = None) -> ssl.SSLContext:
         """A client context whose handshake fails when somebody else answers, for libraries that give no chance to look

@@ -128,6 +128,8 @@ class ControllerClient:
             remedy = f"the certificate of its authority goes into ${ENV_CA}"
             if "mismatch" in str(error):
                 remedy = "its certificate names another address: `datacast certs issue` with --dns or --ip"
+            if "expired" in str(error):
+                remedy = "`datacast certs renew DIR`, where its authority's key is, makes its certificate anew"
         return Unreachable(503, "unreachable", text, what=self.url, remedy=remedy)
 
     def health(self) -> Health:

@@ -159,6 +159,8 @@ class Peers:
         while cause is not None and (not isinstance(cause, ssl.SSLError) or isinstance(cause, NO_FAULT)):
             cause = cause.__cause__ or cause.__context__
         why = explain(cause) if cause is not None else (str(error) or "it does not answer")
+        if not isinstance(error, ConnectionRefusedError):
+            why = self._identity.ended or why
         text = f"site {peer.name} at {peer.url}: {why}"
         if peer.problem != text:
             log.warning("%s", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import socket
 import ssl
@@ -270,6 +271,56 @@ def test_a_client_says_nothing_to_a_false_fabric_manager(
         assert not any(heard)
 
     run(scenario())
+
+
+def test_a_client_whose_own_certificate_has_expired_says_so(authority: Authority) -> None:
+    """The other side, in Python, ends the connection and does not say why."""
+
+    async def scenario() -> None:
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.transport.abort()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        security = authority.security("controller/c")
+        assert security.identity
+        async with FabricManagerClient(url, security=security) as client:
+            with pytest.raises(Unreachable) as before:
+                await client.health()
+            security.identity.own = dataclasses.replace(security.identity.own, until=1.0)
+            with pytest.raises(Unreachable) as after:
+                await client.health()
+            server.close()
+            await server.wait_closed()
+            with pytest.raises(Unreachable) as nobody:
+                await client.health()
+        assert "our own certificate" not in before.value.message and "our own certificate" not in nobody.value.message
+        assert f"our own certificate {security.identity.files[1]} has expired" in after.value.message
+        assert "`datacast certs renew DIR`" in after.value.remedy
+
+    run(scenario())
+
+
+def test_a_handshake_that_fails_again_and_again_is_one_line(
+    authority: Authority, other: Authority, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with lab(star(2), agents=[], authority=authority) as it:
+            address = it.manager.signalling_address
+            for _ in range(5):
+                await speak(address, stranger(authority, other, "another-authority", "agent/h1", ""), b"x")
+            await speak(address, None, b"what is no TLS is another reason")
+            refused = it.manager.registry._acceptor
+            await until(lambda: refused.refused == 6, "all of them")
+            monkeypatch.setattr("datacast.services.acceptor.AGAIN_S", 0.0)
+            await speak(address, stranger(authority, other, "another-authority", "agent/h1", ""), b"x")
+            await until(lambda: refused.refused == 7, "one more")
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario())
+    told = [row.getMessage() for row in caplog.records if "TLS with" in row.getMessage()]
+    assert len(told) == 3 and "of another authority" in told[0] and "does not speak TLS" in told[1], told
+    assert told[2].endswith("of another authority (4 times more since it was last told)")
 
 
 @pytest.mark.parametrize("by", ["a service", "an agent"])

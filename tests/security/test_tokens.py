@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
 import os
 from collections.abc import AsyncIterator
@@ -341,7 +342,8 @@ def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     async def scenario() -> None:
         async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
             app = make_app(client, tokens=tokens.TokenFile(path))
-            server = HttpServer(app, listen("127.0.0.1:0"), tls.https_context(str(cert), str(key)))
+            context = tls.https_context(str(cert), str(key))
+            server = HttpServer(app, listen("127.0.0.1:0"), context)
             await server.start()
 
             def ask(url: str = server.url) -> list[Any]:
@@ -358,6 +360,12 @@ def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 with pytest.raises(Problem, match="mismatch") as elsewhere:
                     await asyncio.to_thread(ask, server.url.replace("127.0.0.1", "localhost"))
                 assert "--dns or --ip" in elsewhere.value.remedy
+                begin = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
+                who = Identity.parse("controller/main")
+                context.load_cert_chain(*real.issue(who, ip=["127.0.0.1"], begin=begin, days=-1, stem=tmp_path / "old"))
+                with pytest.raises(Problem, match="has expired") as ended:
+                    await asyncio.to_thread(ask)
+                assert "`datacast certs renew DIR`" in ended.value.remedy
             finally:
                 await server.stop()
 
