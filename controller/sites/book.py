@@ -37,11 +37,9 @@ class Book:
             raise Problem(429, "too_many_groups", f"{LIVE_MAX} groups of several sites are running", remedy="wait")
 
     async def take_up(self, group: SiteGroup) -> None:
-        """It is known from now on, also to the sites that have a part in it. Raises Problem."""
+        """It is known from now on, to the sites that have a part in it as soon as it is written down. Raises Problem."""
         self.groups[group.id] = group
         await self.save(group)
-        for site in group.parts:
-            self.wake(site)
 
     def wake(self, site: str) -> None:
         if site in self._peers.all:
@@ -63,7 +61,14 @@ class Book:
             return  # it was forgotten meanwhile
         if not self.saved(known):
             await self._client.put_site_group(known.id, known.model_dump_json())
+            first = not self.written(known)
             self._saved[known.id] = _mark(known)
+            for site in known.parts if first else ():
+                self.wake(site)
+
+    def written(self, group: SiteGroup) -> bool:
+        """It outlasts this process, though not all that has changed since."""
+        return group.id in self._saved
 
     def saved(self, group: SiteGroup) -> bool:
         return self._saved.get(group.id) == _mark(group)

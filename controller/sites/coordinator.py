@@ -211,7 +211,8 @@ class Coordinator:
         end = time.monotonic() + wait
         while True:
             peer.wake.clear()
-            mine = [group for group in self.groups.values() if site in group.parts]
+            # What is not written down yet a controller that starts again denies: the site would take it for cancelled.
+            mine = [g for g in self.groups.values() if site in g.parts and self._book.written(g)]
             orders = [
                 Order(
                     id=group.id,

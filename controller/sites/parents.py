@@ -110,6 +110,8 @@ class Parents:
             elif group.parent != site:
                 text = f"has this group from {group.parent} already, for other receivers: name it once"
                 await self._refuse(site, order, "named_twice", f"site {self._name} {text}")
+            elif group.told:
+                self._book.put(group, told=False)  # it has forgotten how it ended: it is told again
             return
         if order.path[-1] != site:
             text = f"knows as {site} calls itself {order.path[-1]}: sites go by one name each"

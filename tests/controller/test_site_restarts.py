@@ -10,6 +10,7 @@ import pytest
 from mesh import mesh, play, until
 
 from datacast.controller.sites import coordinator
+from datacast.controller.sites.records import Progress
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
@@ -115,6 +116,53 @@ def test_an_order_waits_while_a_sites_fabric_manager_is_away_and_says_so(tmp_pat
             sfo.fabric.refuses = None
             ended = await ams.end(group)
             assert ended["state"] == "done" and ended["sites"]["sfo"]["error"] is None, ended
+
+    play(steps)
+
+
+THREE = {"ams": ["a0"], "sfo": ["s0"], "syd": ["y0"]}
+
+
+def test_a_site_behind_hears_of_an_order_when_it_is_written_down(tmp_path: Path) -> None:
+    """A controller that forgot it would deny it, and the site behind would take it for cancelled."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, THREE, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
+            ams, sfo, syd = sites.values()
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            put = sfo.fabric.put_site_group
+
+            async def full(group: str, text: str) -> None:
+                raise Problem(503, "store", "the disk is full")
+
+            sfo.fabric.put_site_group = full  # type: ignore[method-assign]
+            group = await ams.made(["sfo/all", "sfo/syd/all"])
+            await until(lambda: group in sfo.coordinator.groups)
+            for _ in range(2):  # it asks for orders twice
+                sfo.port.asked.clear()
+                await until(lambda: "orders" in sfo.port.asked)
+            assert not syd.coordinator.groups
+            await sfo.stop()
+            sfo.fabric.put_site_group = put  # type: ignore[method-assign]
+            await sfo.start()
+            assert (await ams.end(group))["state"] == "done"
+
+    play(steps)
+
+
+def test_a_site_that_forgot_how_a_part_ended_is_told_again(tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            group = (await ams.end(await ams.made(["sfo/all"])))["id"]
+            await until(lambda: sfo.coordinator.groups[group].told)
+            one = ams.coordinator.groups[group]
+            forgotten = one.parts["sfo"].model_copy(update={"progress": Progress()})
+            ams.coordinator.groups[group] = one.model_copy(
+                update={"parts": {"sfo": forgotten}, "finished_ns": None}
+            )  # as in a backup of its store
+            assert (await ams.end(group))["state"] == "done"
 
     play(steps)
 
