@@ -37,7 +37,7 @@ class Book:
             raise Problem(429, "too_many_groups", f"{LIVE_MAX} groups of several sites are running", remedy="wait")
 
     async def take_up(self, group: SiteGroup) -> None:
-        """It is known from now on, to the sites that have a part in it as soon as it is written down. Raises Problem."""
+        """It is known from now on, to sites that have a part in it as soon as it is written down. Raises Problem."""
         self.groups[group.id] = group
         await self.save(group)
 
