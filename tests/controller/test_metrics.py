@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from datacast.controller.audit import Audit
@@ -72,6 +73,27 @@ def test_what_was_delivered_counts_as_much_as_each_receiver_got_and_once() -> No
     rows["h3"] = ReceiverFigures(state="done", bytes=30)
     totals.ended(replace(record, state="done"), counted)
     assert totals.told([]).delivered_bytes == 90
+
+
+def test_each_number_is_told_and_a_state_that_nobody_is_in_as_none() -> None:
+    told = structs.replace(
+        Totals().told([]), groups={"running": 2}, receivers={"done": 3}, received_bps=80, sent_bps=16, unwritten=5,
+        ended={"done": 4}, packets={"new": 6}, delivered_bytes=7, retransmissions=8,
+    )  # fmt: skip
+    samples = [one for family in FabricMetrics(Fabric(HEALTH, told, [])).collect() for one in family.samples]
+    found = {" ".join([s.name, *s.labels.values()]).removeprefix("datacast_"): s.value for s in samples}
+    groups = dict.fromkeys(("queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"), 0)
+    receivers = dict.fromkeys(("waiting", "open", "running", "aside", "done", "failed", "cancelled"), 0)
+    ended = dict.fromkeys(("done", "partial", "failed", "cancelled"), 0)
+    assert found == {
+        "fabric_manager_up": 1, "hosts": 3, "agents": 2, "switches": 1, "switches_registered": 1, "links_down": 0,
+        "delivery_bytes_per_second": 10, "source_bytes_per_second": 2, "unwritten_bytes": 5,
+        "source_packets_total new": 6, "source_packets_total duplicate": 0, "delivered_bytes_total": 7,
+        "registry_messages_total register": 3, "registry_messages_total heartbeat": 70, "retransmissions_total": 8,
+        **{f"groups {state}": n for state, n in (groups | {"running": 2}).items()},
+        **{f"receivers {state}": n for state, n in (receivers | {"done": 3}).items()},
+        **{f"groups_ended_total {state}": n for state, n in (ended | {"done": 4}).items()},
+    }  # fmt: skip
 
 
 def test_labels_are_bounded() -> None:

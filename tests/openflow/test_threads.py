@@ -52,6 +52,7 @@ def test_a_reporter_that_was_told_to_stop_says_nothing_any_more() -> None:
         assert telling.wait(60)
         reporter.stop()
         assert not speaking.is_alive()
+        assert [one.fileno() for one in (reporter._wake, reporter._waker)] == [-1, -1]
 
 
 def test_what_the_fabric_manager_refuses_is_told_and_the_reporter_goes_on() -> None:

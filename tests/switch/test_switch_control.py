@@ -65,7 +65,7 @@ def test_it_says_how_it_is_configured(rig3: Rig) -> None:
     assert told == {"ok": True, "mtu": 9000, "workers": 1, "huge": False, "fabric_manager": ""}
 
 
-@pytest.mark.parametrize("line, word", [
+BAD = [
     (b"{", "not JSON"), (b"[1]", "object"), (b"{}", "'op'"), (b'{"op":7}', "'op'"),
     (b'{"op":"counters","node":3}', "'node'"),
     (b'{"op":"counters","node":"x"}', "no node 'x'"), (b'{"op":"fault"}', "needs 'node' and 'port'"),
@@ -74,12 +74,18 @@ def test_it_says_how_it_is_configured(rig3: Rig) -> None:
     (b'{"op":"fault","node":"s0.0","port":1}', "'blackhole' or 'corrupt'"),
     (b'{"op":"fault","node":"s0.0","port":1,"corrupt":2}', "probability"),
     (b'{"op":"fault","node":"s0.0","port":1,"blackhole":1}', "must be"), (b"\xff\xfe", "not JSON"),
-])
-def test_bad_requests_get_an_answer(rig3: Rig, line: bytes, word: str) -> None:
+    (b'{"op":"counters","worker":1}', "'worker' must be a number from 0 to 0"),
+    (b'{"op":"counters","worker":-1}', "'worker' must be a number from 0 to 0"),
+    (b'{"op":"counters","worker":"0"}', "'worker' must be a number from 0 to 0"),
+    (b'{"op":"config","worker":0}', "workers answer counters, totals, trees, wipe and fault one by one"),
+]
+
+
+def test_bad_requests_get_an_answer(rig3: Rig) -> None:
     process = rig3.start().ready()
-    answer = raw(process, line)
-    assert answer["ok"] is False and word in answer["error"], answer
-    assert process.ask("config")["ok"]
+    answers = {line: raw(process, line) for line, _ in BAD}
+    assert [line for line, word in BAD if answers[line]["ok"] is not False or word not in answers[line]["error"]] == []
+    assert process.ask("counters", worker=0)["ok"] and process.ask("config")["ok"]
 
 
 def test_an_endless_request_ends_the_connection_only(rig3: Rig) -> None:
