@@ -1,4 +1,5 @@
 /* What DPDK is told about the devices that it may touch, from the configuration. DPDK itself does not run. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,26 @@ static void every_port_may_be_a_device(void)
   eal_arguments_free(&a);
 }
 
+static void workers_float_over_all_processors_that_they_may_use(void)
+{
+  struct config c = {.workers = 2};
+  struct eal_args a;
+  char list[4096] = "", want[8300];
+  cpu_set_t set;
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+  for (unsigned i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &set))
+      snprintf(list + strlen(list), sizeof list - strlen(list), "%s%u", list[0] != '\0' ? "," : "", i);
+  eal_arguments(&a, &c, 64);
+  snprintf(want, sizeof want, "--lcores=0@(%s),1@(%s)", list, list);
+  CHECK(strcmp(a.v[a.n - 1], want) == 0);
+  eal_arguments_free(&a);
+  c = (struct config){.workers = 2, .eal = {.cores = "2,4-5"}};
+  eal_arguments(&a, &c, 64);
+  CHECK(strcmp(a.v[a.n - 1], "--lcores=0@(2,4-5),1@(2,4-5)") == 0);
+  eal_arguments_free(&a);
+}
+
 static void telemetry_is_off_unless_asked_for(void)
 {
   struct config c = {.workers = 1};
@@ -74,7 +95,8 @@ int main(void)
 {
   nothing_but_the_devices_of_the_configuration();
   every_port_may_be_a_device();
+  workers_float_over_all_processors_that_they_may_use();
   telemetry_is_off_unless_asked_for();
-  printf("test_eal: 3 tests passed\n");
+  printf("test_eal: 4 tests passed\n");
   return 0;
 }
