@@ -49,7 +49,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers draws mutants power-loss kills clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers draws mutants power-loss kills sites clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -198,10 +198,11 @@ test-quick: build ## before each commit: what needs neither root nor a lab, and 
 	@nice -n 5 $(PY) -m pytest -q $(SIDE_BY_SIDE) -m "not root and not lab and not slow" $(PYTEST_OPTIONS)
 
 # Hours in parts, seeded by the day's number. What a part said stands in build/long, with a file when it is done on a revision.
-LONG = draws campaigns clockwork clockwork-bugs power-loss listed mutants fuzz faults
+LONG = draws campaigns sites clockwork clockwork-bugs power-loss listed mutants fuzz faults
 DAY := $(shell echo $$(($$(date +%s) / 86400)))
 LONG_draws = draws
 LONG_campaigns = sim FIRST=$(DAY)000000 SEEDS=200000
+LONG_sites = sites SEEDS=$(DAY)000:$(DAY)300
 LONG_clockwork = clockwork SEEDS=$(DAY)0000:$(DAY)9999
 LONG_clockwork-bugs = clockwork-bugs
 LONG_power-loss = power-loss
@@ -270,6 +271,9 @@ power-loss: build ## ten thousand seeded losses of power under store, files and 
 
 kills: build ## leader, workers, controller and etcd's members killed under transfers in a lab: KILLS=200 SEED=1
 	@PYTHONPATH=tests $(PY) -m kills --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+sites: build ## controllers of three sites under faults, in real time, ten seeds a minute: SEEDS=0:100
+	@PYTHONPATH=tests/services_kit nice -n 10 $(PY) -m site_campaign $(or $(SEEDS),0:100)
 
 clockwork: build ## the control plane in simulated time: SEEDS=0:10000, or one
 	@PYTHONPATH=tests nice -n 10 $(PY) -m clockwork $(or $(SEEDS),0:10000) -j $(shell nproc)
