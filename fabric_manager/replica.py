@@ -32,13 +32,13 @@ class Replica:
         """By id."""
 
     async def follow(self) -> None:
-        """Until it is cancelled."""
+        """What changes from now on, until it is cancelled."""
         while True:
+            await asyncio.sleep(LOOK_S)
             try:
                 await self.refresh()
             except StoreError as error:
                 log.warning("what the store holds cannot be read ahead: %s", error)
-            await asyncio.sleep(LOOK_S)
 
     async def refresh(self) -> None:
         """As the store is now, where nobody writes meanwhile; else the next one finds what this one missed. Raises

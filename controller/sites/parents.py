@@ -23,7 +23,7 @@ from .exchanges import Exchanges
 from .kept import Kept
 from .naming import Members, split
 from .peers import Peers
-from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, is_fetched
+from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, State, is_fetched
 
 log = logging.getLogger("datacast.sites")
 
@@ -183,9 +183,9 @@ class Parents:
         """A group of this site's own. Raises Problem: it could not be written down."""
         spec = group.spec
         if not group.fetched:
-            own = host_port(self._peers.directory.sites.url)
+            address = host_port(self._peers.directory.sites.url)
             options = replace(spec.options, planner=None)
-            url = f"{AT_SITE}//{own}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
+            url = f"{AT_SITE}//{address}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
             fetchers = None if spec.shards else FETCHERS  # each range is fetched by who wants it
             policy = "steal" if spec.shards else spec.origin_policy
             spec = replace(
@@ -194,12 +194,11 @@ class Parents:
         try:
             here = await self._client.create_group(spec, by=f"site {group.parent}", key=group.id)
         except Problem as error:
-            failed = _failed(error.code, error.message)
-            if error.status == 503:  # its fabric manager is away: with the next look it is asked again
-                failed = failed.model_copy(update={"state": "starting"})
-            if failed != group.own:
+            # Where its fabric manager is away, that is asked again with the next look.
+            own = _failed(error.code, error.message, "starting" if error.status == 503 else "failed")
+            if own != group.own:
                 log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
-            group = self._book.put(group, own=failed)
+            group = self._book.put(group, own=own)
         else:
             spec = spec if group.fetched else replace(spec, size=group.size)
             group = self._book.put(group, local=here.id, spec=spec)
@@ -266,5 +265,5 @@ def _waits(group: SiteGroup) -> bool:
     return group.parent is not None and not group.passes_on and group.local is None and not group.own.final
 
 
-def _failed(code: str, message: str) -> Progress:
-    return Progress(state="failed", error=Failure(code=code[:64], message=message[:8192]))
+def _failed(code: str, message: str, state: State = "failed") -> Progress:
+    return Progress(state=state, error=Failure(code=code[:64], message=message[:8192]))
