@@ -65,11 +65,7 @@ def test_a_layer_is_fetched_with_a_token_that_anybody_gets(
     fetcher: Fetcher, registry: Registry, tokens: Tokens
 ) -> None:
     url, data = blob(registry, tokens)
-    known = fetcher.stat(url)
-    assert known["ok"] and known["size"] == SIZE, known
-    assert fetcher.open(url, known["etag"])["ok"]
-    fetcher.fetch()
-    fetcher.pass_on()
+    assert fetcher.deliver(url)["size"] == SIZE
     assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
     assert tokens.asked[0]["scope"] == [f"repository:{NAME}:pull"] and tokens.logins[0] == ""
     assert len(tokens.asked) <= 5, "one to ask for the size, one at most of each connection"
@@ -161,11 +157,7 @@ def test_a_redirect_to_another_place_gets_no_token(fetcher: Fetcher, tls: tuple[
     ):  # fmt: skip
         fetcher.allow(prefix=one.url + "/", bearer="hf_hidden", ca=str(tls[0]))
         url = f"{one.url}/hub/object"
-        known = fetcher.stat(url)
-        assert known["ok"], known
-        assert fetcher.open(url, known["etag"])["ok"]
-        fetcher.fetch()
-        fetcher.pass_on()
+        fetcher.deliver(url)
         assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
         first, second = ((tmp_path / name / "seen.log").read_text() for name in ("one", "two"))
         assert "hf_hidden" in first, "who answers first gets it"

@@ -45,11 +45,8 @@ def data() -> bytes:
 
 def test_an_object_is_fetched_with_a_signature_and_passed_on(fetcher: Fetcher, s3: S3, data: bytes) -> None:
     s3.put("dir/weights+v1.bin", data)
-    known = fetcher.stat(URL)
-    assert known["ok"] and known["size"] == SIZE and known["etag"] == f'"{hashlib.md5(data).hexdigest()}"', known
-    assert fetcher.open(URL, known["etag"])["ok"]
-    fetcher.fetch()
-    fetcher.pass_on()
+    known = fetcher.deliver(URL)
+    assert known["size"] == SIZE and known["etag"] == f'"{hashlib.md5(data).hexdigest()}"', known
     for name in "ab":
         assert (fetcher.net.agents[name].folder / "got").read_bytes() == data
 
@@ -104,11 +101,7 @@ def test_a_key_is_named_as_the_store_shows_it(fetcher: Fetcher, s3: S3, key: str
     s3.put(key, data := os.urandom(SIZE))
     url = f"s3://{BUCKET}/{key}"
     fetcher.allow(**s3.entry(prefix=url.rpartition("/")[0] + "/"))
-    known = fetcher.stat(url)
-    assert known["ok"] and known["size"] == SIZE, known
-    assert fetcher.open(url, known["etag"])["ok"]
-    fetcher.fetch()
-    fetcher.pass_on()
+    assert fetcher.deliver(url)["size"] == SIZE
     assert (fetcher.net.agents["a"].folder / "got").read_bytes() == data
 
 

@@ -24,10 +24,6 @@ DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
 TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
-def give(site: Site) -> None:
-    site.fabric.hosts[next(iter(site.fabric.hosts))].files["/srv/f"] = DATA
-
-
 def clean(site: Site) -> bool:
     """No host has anything but the whole at its place."""
     return all(host.files.get("f", DATA) == DATA for host in site.fabric.hosts.values())
@@ -48,7 +44,7 @@ def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, m
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             for how in WRONG:
                 ams.port.how, ams.port.left = how, 2
                 group = await ams.end(await ams.made(["sfo/all"], dest_path=how))
@@ -63,7 +59,7 @@ def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Pat
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.there)
@@ -87,7 +83,7 @@ def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whos
         hosts = {**TWO, "oak": ["o0"]}
         async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             to = ["a1", "sfo/all", "sfo/oak/all"]
             for name, expected, spoilt, state, words in (
                 ("source", other, {}, "failed", "what a0 at ams has is not what was expected, so it is at ams, sfo, "),
@@ -114,7 +110,7 @@ def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
                 sfo.fabric.hold.clear()
                 sfo.fabric.resumed.clear()
@@ -138,7 +134,7 @@ def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["a1", "sfo/all"])
             await until(lambda: sfo.fabric.groups)
@@ -156,7 +152,7 @@ def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             await sfo.stop()
             group = await ams.made(["a1", "sfo/all"])
             await until(lambda: ams.coordinator.groups[group].own.state == "done")
@@ -178,7 +174,7 @@ def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
         hosts = {**TWO, "oak": ["o0"], "syd": ["y0"]}
         async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"], "syd": ["ams"]}) as sites:
             ams, sfo, oak, syd = sites.values()
-            give(ams)
+            ams.give(DATA)
             for site in (sfo, syd):
                 await site.stop()
             group = await ams.made(["sfo/all", "sfo/oak/all", "syd/all"])
@@ -215,7 +211,7 @@ def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_w
     async def steps() -> None:
         async with mesh(tmp_path, {**TWO, "oak": ["o0"]}, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             await sfo.stop()
             group = await ams.made(["sfo/all", "sfo/oak/all"])
             ams.fabric.hosts["a0"].address = ""
@@ -235,7 +231,7 @@ def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(t
         hosts = {**TWO, "oak": ["o0"]}
         async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             await oak.stop()
             group = await ams.made(["sfo/all", "oak/all"])
@@ -262,7 +258,7 @@ def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.groups)
@@ -294,7 +290,7 @@ def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) ->
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams = sites["ams"]
-            give(ams)
+            ams.give(DATA)
             absent = Authority(tmp_path / "absent")
             ams.file.write_text(ams.file.read_text() + f"  moon: {{ca: {absent.ca}}}\n")
             await until(lambda: "moon" in ams.coordinator.peers.all)
@@ -311,7 +307,7 @@ def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, mon
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             one = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.groups)
@@ -329,7 +325,7 @@ def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
             ended = await ams.end(await ams.made(["a1", "sfo/all"]))
             assert ended["state"] == "partial" and ended["sites"]["sfo"]["error"] == {
@@ -357,7 +353,7 @@ def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams = sites["ams"]
-            give(ams)
+            ams.give(DATA)
             for number, lie in enumerate(LIES):
                 ams.fabric.hosts["a0"].lies = lie
                 answer = await ams.order(["sfo/all"])
@@ -372,7 +368,7 @@ def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) ->
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, asked = sites["ams"], []
-            give(ams)
+            ams.give(DATA)
 
             def looks(told: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
                 asked.append(told)
@@ -391,7 +387,7 @@ def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams = sites["ams"]
-            give(ams)
+            ams.give(DATA)
             ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
             with patch.object(agents, "ANSWER_S", 0.3):
                 answer = await ams.order(["sfo/all"])
@@ -406,7 +402,7 @@ def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
-            give(ams)
+            ams.give(DATA)
             assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
             assert host.writers
             for writer in host.writers:
@@ -423,7 +419,7 @@ def test_a_receiver_whose_file_was_changed_is_not_read_for_another_site(tmp_path
         chain = {"ams": ["a0"], "sfo": ["s0", "s1"], "oak": ["o0"]}
         async with mesh(tmp_path, chain, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             oak.fabric.hold.clear()
             group = await ams.made(["sfo/all", "sfo/oak/o0"])
             await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
@@ -453,7 +449,7 @@ def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path)
         hosts = {**TWO, "oak": ["o0"]}
         async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             group = await ams.made(["sfo/all"])
             await ams.end(group)
             where, first = f"/site/objects/{group}", {"range": "bytes=0-99"}
@@ -500,7 +496,7 @@ def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             group = await ams.made(["sfo/all"])
             await ams.end(group)
             host, gate = ams.fabric.hosts["a0"], asyncio.Event()

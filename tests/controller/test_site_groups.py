@@ -10,7 +10,7 @@ import httpx
 import made_records
 import numpy as np
 import pytest
-from mesh import Site, mesh, play, until
+from mesh import mesh, play, until
 
 from datacast.controller.app import make_app
 from datacast.controller.sites import shown
@@ -20,10 +20,6 @@ from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(3).bytes((3 << 20) + 5)
 TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
-
-
-def give(site: Site, data: bytes = DATA) -> None:
-    next(iter(site.fabric.hosts.values())).files["/srv/f"] = data
 
 
 def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
@@ -37,7 +33,7 @@ def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
 def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: Path, data: bytes) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
-            give(sites["ams"], data)
+            sites["ams"].give(data)
             group = await sites["ams"].end(await sites["ams"].made(["a1", "sfo/s1"]))
             assert group["state"] == "done" and set(group["receivers"]) == {"a1", "sfo/s1"}, group
             assert sites["ams"].has("a1", data) and sites["sfo"].has("s1", data)
@@ -56,7 +52,7 @@ def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) -> Non
     async def steps() -> None:
         async with mesh(tmp_path, CHAIN, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
             ams, sfo, syd = sites.values()
-            give(ams)
+            ams.give(DATA)
             ams.fabric.hosts["a0"].folders.add("/srv/f")
             syd.fabric.hold.clear()
             group = await ams.made(["sfo/all", "sfo/syd/y0"])
@@ -78,7 +74,7 @@ def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) -> Non
 def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
-            give(sites["ams"])
+            sites["ams"].give(DATA)
             sites["ams"].fabric.hosts["a0"].folders.add("/srv/f")
             answer = await sites["ams"].order(["sfo/all"], sha256="0" * 64)
             assert (answer.status_code, answer.json()["code"]) == (422, "bad_sha256")
@@ -92,7 +88,7 @@ def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> N
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, key = sites["ams"], {"idempotency-key": "nightly-7"}
-            give(ams)
+            ams.give(DATA)
             answers = await asyncio.gather(*(ams.order(["a1", "sfo/all"], key) for _ in range(4)))
             (group,) = {answer.json()["id"] for answer in answers}
             assert {answer.status_code for answer in answers} == {201} and len(ams.fabric.groups) == 1
@@ -113,7 +109,7 @@ def test_a_request_that_failed_halfway_finds_what_it_has_begun(tmp_path: Path) -
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, key = sites["ams"], {"idempotency-key": "nightly-7"}
-            give(ams)
+            ams.give(DATA)
             create = ams.fabric.create_group
 
             async def lost(*args: object, **named: object) -> dict[str, object]:
@@ -190,7 +186,7 @@ def test_a_group_that_is_forgotten_while_its_end_is_told_stays_so(tmp_path: Path
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             tell, goes_on, telling = sfo.coordinator.peers.tell, asyncio.Event(), asyncio.Event()
 
             async def late(name: str, group: str, progress: Progress) -> Any:
@@ -217,7 +213,7 @@ def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.Lo
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             look, broken = sfo.coordinator._look, set[str]()
 
             async def looks(group: SiteGroup) -> None:
@@ -243,7 +239,7 @@ def test_a_site_that_does_not_answer_holds_up_no_group_of_another(tmp_path: Path
         async with mesh(tmp_path, hosts, {"sfo": ["ams", "oak"]}) as sites:
             ams, sfo, oak = sites.values()
             for site in (ams, oak):
-                give(site)
+                site.give(DATA)
             tell, never, asked = sfo.coordinator.peers.tell, asyncio.Event(), asyncio.Event()
 
             async def silent(name: str, group: str, progress: Progress) -> Any:
@@ -267,7 +263,7 @@ def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.there)
@@ -295,7 +291,7 @@ def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancelled: bo
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.there)
@@ -314,7 +310,7 @@ def test_a_part_that_did_not_hear_that_its_group_is_cancelled_hears_it_later(tmp
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, _ = sites.values()
-            give(ams)
+            ams.give(DATA)
             carry, never = ams.fabric._carry, asyncio.Event()
 
             async def stands(group: str) -> None:

@@ -24,7 +24,7 @@ def having(sites: dict[str, Site], dest: str = "f") -> set[str]:
 
 
 async def sent(sites: dict[str, Site], to: list[str], **more: Any) -> dict[str, Any]:
-    sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
+    sites["ams"].give(DATA)
     return await sites["ams"].end(await sites["ams"].made(to, **more))
 
 
@@ -133,7 +133,7 @@ def test_a_site_that_does_not_take_its_order_is_named_until_it_does(tmp_path: Pa
                 return not peer.takes_orders
 
             await until(away)
-            sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
+            sites["ams"].give(DATA)
             groups = [await sites["ams"].made(["sfo/oak/all"], dest_path=name) for name in ("f", "g")]
             for group in groups:
                 while (told := await sites["ams"].now(group))["sites"]["sfo"]["error"] is None:

@@ -22,7 +22,7 @@ def test_a_store_that_does_not_answer_at_first_is_asked_again(tmp_path: Path, mo
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams = sites["ams"]
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             group = await ams.end(await ams.made(["sfo/all"]))
             await ams.stop()
             listing, failures = ams.fabric.site_groups, [1]
@@ -51,7 +51,7 @@ def test_a_controller_that_starts_again_denies_nothing_before_it_knows_what_ther
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             group = await ams.made(["sfo/all"])
             await until(lambda: sfo.fabric.there and any(sfo.fabric.offers.values()))
@@ -106,7 +106,7 @@ def test_an_order_waits_while_a_sites_fabric_manager_is_away_and_says_so(tmp_pat
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             sfo.fabric.refuses = Problem(503, "no_leader", "no fabric manager leads")
             group = await ams.made(["sfo/all"])
             while (told := await ams.now(group))["sites"]["sfo"]["error"] is None:
@@ -129,7 +129,7 @@ def test_a_site_behind_hears_of_an_order_when_it_is_written_down(tmp_path: Path)
     async def steps() -> None:
         async with mesh(tmp_path, THREE, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
             ams, sfo, syd = sites.values()
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             put = sfo.fabric.put_site_group
 
             async def full(group: str, text: str) -> None:
@@ -154,7 +154,7 @@ def test_a_site_that_forgot_how_a_part_ended_is_told_again(tmp_path: Path) -> No
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             group = (await ams.end(await ams.made(["sfo/all"])))["id"]
             await until(lambda: sfo.coordinator.groups[group].told)
             one = ams.coordinator.groups[group]
@@ -173,7 +173,7 @@ def test_a_site_that_is_there_and_never_asks_for_orders_is_given_none(tmp_path: 
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"ams": ["sfo"]}) as sites:
             ams = sites["ams"]
-            ams.fabric.hosts["a0"].files["/srv/f"] = DATA
+            ams.give(DATA)
             await until(lambda: ams.coordinator.peers.all["sfo"].there)
             answer = await ams.order(["sfo/all"])
             assert (answer.status_code, answer.json()["code"]) == (409, "site_away")

@@ -53,10 +53,6 @@ class Came:
         assert (self.times[wanted] > 1).sum() <= EDGE * 2 * len(ranges) and self.times[1:].max() <= 2
 
 
-def give(site: Site) -> None:
-    site.fabric.hosts[next(iter(site.fabric.hosts))].files["/srv/f"] = DATA
-
-
 def right(site: Site, host: str, *ranges: str) -> None:
     """It has these, and holes elsewhere."""
     found = site.fabric.hosts[host].files["f"]
@@ -78,7 +74,7 @@ def test_what_a_site_wants_travels_to_it_once_and_nothing_else(tmp_path: Path) -
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             to_sfo, to_oak = Came(sfo), Came(oak)
             shards = {"a1": [LOW], "sfo/s0": [MID], "sfo/s1": ["3000000-3100000"]}
             shards |= {"sfo/oak/o0": [MID], "sfo/oak/o1": [TOP]}
@@ -104,7 +100,7 @@ def test_holes_in_the_files_of_hosts_that_are_done_are_read_for_no_other_site(tm
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             oak.fabric.hold.clear()
             shards = {"sfo/s0": ["0-3999999"], "sfo/s1": ["4000000-"]}
             group = await ams.made([*shards, "sfo/oak/o0"], shards=shards)
@@ -125,7 +121,7 @@ def test_what_only_a_site_behind_wants_does_not_wait_for_the_hosts_before_it(tmp
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             sfo.fabric.hold.clear()
             shards = {"sfo/s0": [LOW], "sfo/oak/o1": [TOP]}
             group = await ams.made([*shards], shards=shards)
@@ -142,7 +138,7 @@ def test_a_scatter_gives_each_host_of_all_sites_its_part(tmp_path: Path) -> None
     async def steps() -> None:
         async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
             ams, sfo, oak = sites.values()
-            give(ams)
+            ams.give(DATA)
             to_sfo, to_oak = Came(sfo), Came(oak)
             to = ["ams/a1", "sfo/s0", "sfo/s1", "oak/o0"]
             group = await ams.end(await ams.made(to, scatter=True))

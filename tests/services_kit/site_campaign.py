@@ -59,7 +59,7 @@ class Campaign:
         async with mesh(folder, HOSTS, asks) as self._sites:
             for site in self._sites.values():
                 self._unreliable(site)
-            self._sites["ams"].fabric.hosts["a0"].files["/srv/f"] = DATA
+            self._sites["ams"].give(DATA)
             to = [self._rng.choice(WIDE if asks is TRIANGLE else DEEP) for _ in range(self._rng.randrange(1, 5))]
             orders = [self._order(names, f"f{n}") for n, names in enumerate(to)]
             groups = (await asyncio.gather(*orders, self._faults(), self._faults()))[: len(to)]
