@@ -69,7 +69,8 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
     def __init__(self, port: int = 0) -> None:
         self.cookie = 0
         self.entries: dict[bytes, Any] = {}
-        """Of tables, groups of ports, clone sessions and digests, by what names each."""
+        """Of tables, groups of ports, clone sessions and digests, by what names each. Never changed, only replaced:
+        readers are other threads."""
         self.writes, self.pushed = 0, 0
         self.refuses = 0
         """So many of the next writes."""
@@ -164,7 +165,7 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
     def SetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
         self._only_primary(request, context)
         self.cookie = request.config.cookie.cookie
-        self.entries.clear()
+        self.entries = {}
         self.pushed += 1
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
@@ -187,19 +188,21 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
 
     def Write(self, request: Any, context: Any) -> Any:
         self._only_primary(request, context)
-        for update in request.updates:
-            if self.refuses and update.entity.WhichOneof("entity") == "table_entry":
-                self.refuses -= 1
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the table is full")
-            name = self._named(update.entity)
-            if (update.type == p4runtime_pb2.Update.INSERT) == (name in self.entries):
-                context.abort(grpc.StatusCode.UNKNOWN, f"{update} of what is there, or is not")
-            if update.type == p4runtime_pb2.Update.DELETE:
-                del self.entries[name]
-            else:
-                self.entries[name] = update.entity
-            self.writes += update.entity.WhichOneof("entity") != "digest_entry"
+        with self._lock:
+            for update in request.updates:
+                self._write(update, context)
         return p4runtime_pb2.WriteResponse()
+
+    def _write(self, update: Any, context: Any) -> None:
+        if self.refuses and update.entity.WhichOneof("entity") == "table_entry":
+            self.refuses -= 1
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the table is full")
+        name = self._named(update.entity)
+        if (update.type == p4runtime_pb2.Update.INSERT) == (name in self.entries):
+            context.abort(grpc.StatusCode.UNKNOWN, f"{update} of what is there, or is not")
+        rest = {n: e for n, e in self.entries.items() if n != name}
+        self.entries = rest if update.type == p4runtime_pb2.Update.DELETE else {**rest, name: update.entity}
+        self.writes += update.entity.WhichOneof("entity") != "digest_entry"
 
     def Read(self, request: Any, context: Any) -> Iterator[Any]:
         answer = p4runtime_pb2.ReadResponse()
