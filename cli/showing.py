@@ -56,6 +56,9 @@ def show_group(group: GroupRecord) -> None:
         console.print(f"  {group.error.message}", highlight=False)
     if _goes_on(group):
         console.print(f"  what came is kept: `datacast resume {group.id}` goes on from it", highlight=False)
+    if report and report.refetched_bytes:
+        twice = size_text(report.refetched_bytes)
+        console.print(f"  {twice} at most were fetched twice: a fetcher was slow or gone", highlight=False)
     reactions = report.reactions if report and report.reactions else group.reactions
     for text in appliance_notes(report.plain_branches or () if report else (), reactions):
         console.print(f"  {text}", highlight=False)

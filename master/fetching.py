@@ -2,8 +2,11 @@
 
 Who fetches what is origins/dealing.py's; runs are of blocks. A fetcher has two runs at a time, so that it never waits
 for an order. It tells the digest of each block that it has: that is the news that the block is there, and from then on
-its trees carry it. What a fetcher had not finished when it went is fetched by the others. At the end, when nothing is
-left to be dealt out, a slow one leaves what it has been ordered and not asked for to those who are done.
+its trees carry it. What a fetcher had not finished when it went is fetched by the others.
+
+At the end, when nothing is left to be dealt out, a slow one leaves what it has been ordered and not asked for to those
+who are done. Where it needs much longer than they would, they are ordered what it has asked for, too: whose copy is
+there first is sent. Who is slow gets no block back, so each leaves the origin once more at most for each that is slow.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +28,7 @@ from datacast.origins.ranges import pieces as number_of
 from datacast.services.ranges import spans, union
 
 from .answers import Results, StatAnswer
+from .arrivals import Arrivals
 from .collective import Collective
 from .crew import PROMPT_S, Crew
 from .digests import Row
@@ -45,10 +49,11 @@ AT_ONCE = 4
 """Requests of a fetcher at a time (FETCH_AT_ONCE of the agent): it has no less to do while there is plenty."""
 OFFERED = 16
 """Blocks of an order of what is offered."""
-WINDOW_S, WINDOW_BLOCKS = 1.0, 4
-"""Over which a fetcher's rate is measured: so long, and so many blocks at least."""
 LATE_S = 0.25
 """A fetcher that needs longer for what it was ordered leaves some of it to those who have nothing to do."""
+STUCK_S, STUCK_TIMES = 1.0, 3
+"""And one that needs so long, and so many times as long as they would, what it has asked for as well: some of that
+leaves the origin twice."""
 BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10
 """Of short objects and of others: a slow fetcher's last block should not hold everybody up."""
 SETTLE_S, TOLD_S = 0.5, 10.0
@@ -79,10 +84,13 @@ class Fetching:
         self.fetched_by: Counter[str] = Counter()
         """Blocks."""
         self._runs: dict[str, list[Run]] = {}
-        self._came: dict[str, deque[float]] = defaultdict(deque)
-        self._since: dict[str, float] = {}
-        """When the first of those blocks began to come."""
+        self._came: dict[str, Arrivals] = defaultdict(Arrivals)
         self._relieved = 0.0
+        self._stuck: dict[str, set[int]] = defaultdict(set)
+        """Blocks that a fetcher has asked for and others were given: it gets no more while it has such."""
+        self._asked = np.zeros(0, bool)
+        self._twice = 0
+        """Blocks that were ordered again, and may have left the origin twice."""
         self._holders: dict[int, set[str]] = {}
         self._digest_of: dict[int, str] = {}
         self._rehoming = False
@@ -133,6 +141,7 @@ class Fetching:
         self.dealing = Dealing(self._t.blocks, roots, self._t.spec.origin_policy, run=AT_ONCE)
         self._runs = {root: [] for root in roots}
         self._wanted = np.full(self._t.blocks, not self._t.shards)
+        self._asked = np.zeros(self._t.blocks, bool)
         if self._t.shards:
             self._begin_ranges(self._t.shards)
         if self._t.order.again:
@@ -175,7 +184,7 @@ class Fetching:
         for root in list(self.dealing.fetchers):
             runs, member = self._runs[root], self._crew.members[root]
             self._end_runs(root)
-            if rate := self._rate(root, now):
+            if runs and (rate := self._came[root].rate(now)):
                 self.dealing.measured(root, rate)
             for run in runs:
                 if now - run.heard > REPEAT_S and not member.suspect:
@@ -193,9 +202,13 @@ class Fetching:
         missing = {b for b in range(blocks.first, blocks.end) if not self._holders.get(b)}
         if self.dealing.policy == "flat":
             missing = {b for b in range(blocks.first, blocks.end) if root not in self._holders.get(b, ())}
+        if not self._missing(root):
+            self._came[root].begin(now)
         run = Run(blocks, missing, now)
-        self._since.setdefault(root, now)
         self._runs[root].append(run)
+        self._twice += sum(bool(self._asked[block]) for block in missing)
+        self._asked[list(missing)] = True
+        self._stuck[root] -= missing
         if missing:
             self._tasks.spawn(self._order_run(self._crew.members[root], run))
         else:
@@ -213,7 +226,7 @@ class Fetching:
             return
         assert self.dealing
         held = self._blocks_of(self._offers)
-        able = [root for root in self.dealing.fetchers if not self._crew.members[root].suspect]
+        able = [root for root in self._able() if not self._blocked(root)]
         while able:
             root = min(able, key=lambda name: (self._missing(name), name))
             able_of = common(self._wants[root], held) if self._wants else held
@@ -257,13 +270,25 @@ class Fetching:
         begin, end = first // block, -(-np.minimum(first + piece, self._t.size) // block)
         return packed(there[end] - there[begin] == end - begin)
 
+    @property
+    def refetched_bytes(self) -> int:
+        return self._twice * self._bytes()[1] if self._twice else 0
+
     def _hungry(self, root: str, now: float) -> bool:
         assert self.dealing
         runs = self._runs[root]
         missing = self._missing(root)
         if missing >= AT_ONCE and (len(runs) > 1 or 2 * missing > runs[0].blocks.count):
             return False
-        return self._worth(root)
+        return not self._blocked(root) and self._worth(root)
+
+    def _able(self) -> list[str]:
+        assert self.dealing
+        return [root for root in self.dealing.fetchers if not self._crew.members[root].suspect]
+
+    def _blocked(self, root: str) -> bool:
+        """It gets nothing from its origin, and others may."""
+        return bool(self._stuck[root]) and any(not self._stuck[other] for other in self._able())
 
     def _missing(self, root: str) -> int:
         return sum(len(run.missing) for run in self._runs[root])
@@ -278,47 +303,61 @@ class Fetching:
         left = self.dealing.left() / sum(rates.values())
         return AT_ONCE / rates[root] <= left + AT_ONCE / max(rates.values())
 
-    def _rate(self, root: str, now: float) -> float:
-        """Blocks a second, lately; 0: not known yet."""
-        came = self._came[root]
-        while len(came) > WINDOW_BLOCKS and came[0] < now - WINDOW_S:
-            self._since[root] = came.popleft()
-        return len(came) / max(0.05, now - self._since[root]) if len(came) >= WINDOW_BLOCKS else 0.0
-
     def _relieve(self, now: float) -> None:
         """Nobody finds anything to fetch, and one has more than it can fetch soon."""
         dealing = self.dealing
         assert dealing
         if now < self._relieved or dealing.policy not in ("steal", "robber") or dealing.left() or self._wants:
             return
-        there = [root for root in self._runs if not self._crew.members[root].suspect]
-        idle = max((r for r in there if not self._missing(r)), key=dealing.rate, default=None)
-        late_s = {root: self._missing(root) / (dealing.rate(root) or 1e-9) for root in there}
-        late = max(there, key=lambda root: late_s[root], default="")
-        if idle is not None and late_s[late] > LATE_S and self._missing(late) > 2:
+        able = self._able()
+        idle = max((r for r in able if not (self._missing(r) or self._stuck[r])), key=dealing.rate, default=None)
+        late_s = {root: self._missing(root) / (dealing.rate(root) or 1e-9) for root in able}
+        late = max(able, key=lambda root: late_s[root], default="")
+        if idle is None or late_s[late] <= LATE_S:
+            return
+        if self._missing(late) > 2 or self._is_stuck(late, idle, now):
             self._relieved = now + LATE_S
             self._tasks.spawn(self._relieve_of(self._crew.members[late], idle))
 
+    def _is_stuck(self, late: str, idle: str, now: float) -> bool:
+        """Whether it needs much longer for what it has asked for than another one would, from the first byte on. Where
+        its rate is not known it needs as long again as it has been silent."""
+        assert self.dealing
+        missing, rate, other = self._missing(late), self.dealing.rate(late), self.dealing.rate(idle)
+        needs_s = max(missing / rate if rate else 0.0, self._came[late].silent_s(now))
+        return needs_s > max(STUCK_S, STUCK_TIMES * (missing / other if other else STUCK_S))
+
     async def _relieve_of(self, member: Member, idle: str) -> None:
-        """What it has not asked for is another's."""
-        runs = list(self._runs.get(member.name, ()))
+        """What it has not asked for is another's, and if it is stuck, what it has asked for, too."""
+        late, runs = member.name, list(self._runs.get(member.name, ()))
         rows = [row for run in runs for row in _rows(run.missing)]
-        left: set[int] = set()
         try:
-            part = {member.name: Fetch(leave=rows)}
-            left = set((await self._crew.request(FETCH, [member], None, part, PROMPT_S)).of(member.name).left)
+            part = {late: Fetch(leave=rows)}
+            told = (await self._crew.request(FETCH, [member], None, part, PROMPT_S)).of(late)
         except GroupError as error:  # what it has left all the same is ordered again
             log.info("group %s: %s", self._t.id, error)
+            return
+        if not {late, idle} <= set(self._able()):
+            return
         assert self.dealing
-        for run in runs if {member.name, idle} <= set(self.dealing.fetchers) else ():
-            rest = [Range(first, count) for first, count in _rows(run.missing & left)]
-            if rest and run in self._runs[member.name]:
-                kept = self.dealing.leaves(member.name, run.blocks, rest, idle)
-                self._runs[member.name].remove(run)
-                for one in kept:
-                    blocks = set(range(one.first, one.end))
-                    self._runs[member.name].append(Run(one, run.missing & blocks, run.heard))
-                self._end_runs(member.name)
+        left = {block for block in told.left if block < self._t.blocks}
+        self._asked[list(left)] = False
+        stuck = told.ok and self._is_stuck(late, idle, time.monotonic())
+        for run in runs:
+            given = run.missing if stuck else run.missing & left
+            if not given or run not in self._runs[late]:
+                continue
+            if stuck:
+                self._stuck[late] |= given - left
+            kept = self.dealing.leaves(late, run.blocks, [Range(*row) for row in _rows(given)], idle)
+            self._runs[late].remove(run)
+            for one in kept:
+                blocks = set(range(one.first, one.end))
+                self._runs[late].append(Run(one, (run.missing - given) & blocks, run.heard))
+        if stuck and self._stuck[late]:
+            count = len(self._stuck[late])
+            log.warning("group %s: %s is slow: %s fetches %d of its blocks, too", self._t.id, late, idle, count)
+        self._end_runs(late)
         self._t.wake.set()
 
     async def _order_run(self, member: Member, run: Run) -> None:
@@ -360,12 +399,22 @@ class Fetching:
                     run.missing.discard(block)
                     run.heard = now
                     self.fetched_by[member.name] += 1
-                    self._came[member.name].append(now)
+                    self._came[member.name].came(now)
+            if block in self._stuck[member.name]:
+                self._came_after_all(member.name, block)
         if self.dealing is not None and member.name in self.dealing.fetchers:
             self._end_runs(member.name)
             if self._offers is None and self._hungry(member.name, now):
                 self._t.wake.set()  # it should not wait for the next look
         return news
+
+    def _came_after_all(self, root: str, block: int) -> None:
+        """Whoever was given it need not be waited for."""
+        self._stuck[root].discard(block)
+        for other, runs in self._runs.items():
+            for run in runs:
+                run.missing.discard(block)
+            self._end_runs(other)
 
     def not_fetched(self, member: Member, code: str, why: str) -> None:
         """It cannot fetch (any more). What it has it sends all the same."""
@@ -382,6 +431,7 @@ class Fetching:
     def _stop_fetcher(self, name: str) -> None:
         assert self.dealing
         self._runs.pop(name, None)
+        self._stuck.pop(name, None)
         self.dealing.gone(name)
 
     def _nobody_fetches(self) -> GroupError:
@@ -432,8 +482,7 @@ class Fetching:
         assert self.dealing
         self.dealing.joins(name)
         self._runs[name] = []
-        self._came[name].clear()
-        self._since.pop(name, None)
+        self._came.pop(name, None)
 
     async def _rehome(self) -> None:
         """Until nobody lacks anything that nobody sends. What no root has that answers is fetched again when there is

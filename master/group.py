@@ -125,9 +125,7 @@ class Group:
             else lambda _, rows: rows,
             not_fetched=self._fetching.not_fetched if self._fetching else lambda *_: None,
         )
-        self._telling = Telling(
-            t, self.crew, self.feeding, received_ns, self._fetching.fetched if self._fetching else lambda: ""
-        )
+        self._telling = Telling(t, self.crew, self.feeding, received_ns, self._fetching)
 
     # ---- for the worker ----
     @property

@@ -210,6 +210,7 @@ def final_report(
     takeovers: int,
     ideal_s: float | None = None,
     reactions: list[Reaction] | None = None,
+    refetched_bytes: int | None = None,
 ) -> GroupReport:
     """`marks`: (step, when it was over), the first being the acceptance of the request. `reactions`: what was done
     about links and appliances that failed or came back, with times."""
@@ -239,6 +240,7 @@ def final_report(
         ),
         new_packets=new,
         dup_packets=dup,
+        refetched_bytes=refetched_bytes,
     )
     if plan is None:
         return report

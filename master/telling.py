@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from datacast.fabric_manager.api.reports import Adopt, GroupReport, MasterReport, Progress, TreeFigures
 
 from .crew import Crew
 from .feeding import Feeding
+from .fetching import Fetching
 from .report import Told, final_report, in_all, of_reactions, tree_figures
 from .transfer import Transfer
 
@@ -22,9 +22,9 @@ class Telling:
         crew: Crew,
         feeding: Feeding,
         received_ns: int,
-        fetched: Callable[[], str] = lambda: "",
+        fetching: Fetching | None = None,
     ) -> None:
-        self._t, self._crew, self._feeding, self._fetched = transfer, crew, feeding, fetched
+        self._t, self._crew, self._feeding, self._fetching = transfer, crew, feeding, fetching
         self._marks: list[tuple[str, int]] = [("accepted", transfer.order.accepted_ns), ("order", received_ns)]
         self._told = Told()
         self._final: GroupReport | None = None
@@ -47,7 +47,7 @@ class Telling:
             report=self._final,
             reactions=of_reactions(t.reactions[-20:]),
             adopt=self._adopt(),
-            fetched=self._fetched(),
+            fetched=self._fetching.fetched() if self._fetching else "",
             looks=t.looks,
         )
         return MasterReport(
@@ -88,6 +88,7 @@ class Telling:
             self._feeding.takeovers,
             t.ideal_s,
             of_reactions(t.reactions),
+            self._fetching.refetched_bytes if self._fetching else None,
         )
 
     def say_less(self) -> None:

@@ -170,6 +170,8 @@ class GroupReport(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True
     trees: TreesInShort
     new_packets: Count
     dup_packets: Count
+    refetched_bytes: Count | None = None
+    """Of a URL: what was ordered from it again, as who had asked for it was slow or gone. No more left it twice."""
     # As far as it was planned:
     payload: int | None = None
     """Bytes of a data packet."""

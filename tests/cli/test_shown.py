@@ -61,7 +61,7 @@ GROUP: dict[str, Any] = {
         "start_s": 0.0131, "finish_s": 2.5, "ideal_s": 2.0, "finish_over_ideal": 1.25, "duplicate_ratio": 0.013,
         "plain_branches": ["s1", "s2"], "reactions": [{"appliances": [["s3", True], ["s4", False]]}],
         "start_ms": {}, "size": 3 << 30, "takeovers": 0, "trees": {"count": 1, "depth": 2, "links": [5]},
-        "new_packets": 11, "dup_packets": 12,
+        "new_packets": 11, "dup_packets": 12, "refetched_bytes": 3 << 19,
     },
 }  # fmt: skip
 
@@ -76,8 +76,9 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
         "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
         "duplicates 1.30%"
     )
-    assert lines[1:5] == [
+    assert lines[1:6] == [
         "1 of 2 receivers failed: h2: [disk] full",
+        "1.5 MiB at most were fetched twice: a fetcher was slow or gone",
         "s1, s2 had no cache appliance: the source sent more",
         "the cache appliance of s3 came back",
         "the cache appliance of s4 went away: the source sends more",

@@ -3,7 +3,8 @@ fetchers. `PYTHONPATH=tests python -m clockwork.fetchers 1073741824 pause 3 7`: 
 many seconds, and how many of the eight. Prints what became of the group as JSON.
 
 What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does,
-from the first question on), `deny` (later, while they fetch), `change` (they say that it is another object now)."""
+from the first question on), `deny` (later, while they fetch), `change` (they say that it is another object now),
+`crawl` (what they ask for from then on comes CRAWLS times as slowly)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .virtual import Process, world
 from .watch import Listening
 
 HOSTS, FETCHERS = 15, 8
-LINK_BPS, FETCH_BPS = 1_000_000_000, 100_000_000
+LINK_BPS, FETCH_BPS, CRAWLS = 1_000_000_000, 100_000_000, 100_000
 HARM_AT_S, END_S = 1.0, 60.0
 AT_ONCE = 4
 WRONG = {"refuse": "origin_refused", "deny": "origin_refused", "change": "changed"}
@@ -55,6 +56,7 @@ class Fetcher(Agent):
     """How often one was ordered to fetch that cannot."""
     wrong: dict[str, str]
     """What those answer who are to fetch and cannot: a code, by host."""
+    slow: set[str]
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -96,7 +98,8 @@ class Fetcher(Agent):
             wanted.under_way = set(new)
             self.asked.update(new)
             self.by[self.name] += len(new)
-            await asyncio.sleep(len(new) * per * piece * 8 / FETCH_BPS)
+            share = FETCH_BPS / (CRAWLS if self.name in self.slow else 1)
+            await asyncio.sleep(len(new) * per * piece * 8 / share)
             if self.roles.get(role.group) is not role:
                 return
             for block in new:
@@ -127,6 +130,8 @@ class Outcome:
     vain: dict[str, int]
     """Orders to fetch that were refused."""
     took_s: float
+    told_twice: int
+    """Bytes, in the group's report."""
     gone: int
     """How often a root was given up."""
     violations: list[str]
@@ -143,7 +148,7 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     names = list(cluster.hosts)
     fetchers = names[:FETCHERS]
     wrong = dict.fromkeys(fetchers[FETCHERS - many :], WRONG[what]) if what in WRONG else {}
-    Fetcher.wrong = wrong if what == "refuse" else {}
+    Fetcher.wrong, Fetcher.slow = wrong if what == "refuse" else {}, set()
     await asyncio.sleep(1.0)
     spec = {"url": "https://origin/object", "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
     async with PlainClient(cluster.urls) as client:
@@ -154,7 +159,8 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
         if what == "starve":
             await asyncio.sleep(STARVED_S)
         Fetcher.wrong = wrong
-        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not wrong]
+        Fetcher.slow = set(fetchers[FETCHERS - many :]) if what == "crawl" else set()
+        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not (wrong or Fetcher.slow)]
         await asyncio.gather(*(slot.kill(for_s) if what == "kill" else slot.pause(for_s) for slot in slots))
         cluster.plane.share = 1.0
         before = dict(Fetcher.by)
@@ -163,7 +169,8 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     blocks = max(Fetcher.asked, default=-1) + 1
     return Outcome(
         told["state"], told["error"], blocks, Fetcher.asked.total(), sum(n > 1 for n in Fetcher.asked.values()),
-        dict(Fetcher.by), before, dict(Fetcher.vain), cluster.loop.now - began, gone.count, cluster.watch.violations,
+        dict(Fetcher.by), before, dict(Fetcher.vain), cluster.loop.now - began,
+        (told["report"] or {}).get("refetched_bytes") or 0, gone.count, cluster.watch.violations,
     )  # fmt: skip
 
 

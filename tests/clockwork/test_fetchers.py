@@ -11,7 +11,7 @@ from commands import command
 
 pytestmark = pytest.mark.slow
 
-EACH = 4
+SIZE, EACH = 192 << 20, 4
 """Blocks of a request."""
 
 
@@ -72,11 +72,22 @@ def test_where_all_are_refused_the_group_says_why_and_by_whom() -> None:
 
 
 def test_who_is_refused_while_it_fetches_leaves_the_rest_to_others() -> None:
-    told = fetch(192 << 20, "deny", 0, 7)
+    told = fetch(SIZE, "deny", 0, 7)
     assert told["by"].pop("0") > 2 * max(told["by"].values()), "all were equally fast"
     assert told["asked"] == told["blocks"] and told["gone"] == 0, told
     assert set(told["vain"].values()) == {1}, "each is ordered no more once it was refused"
 
 
 def test_an_object_that_becomes_another_one_ends_the_group() -> None:
-    assert fetch(192 << 20, "change", 0, 1, "failed")["error"]["code"] == "changed"
+    assert fetch(SIZE, "change", 0, 1, "failed")["error"]["code"] == "changed"
+
+
+@pytest.mark.parametrize("many", [1, 3, 7])
+def test_what_crawls_at_the_end_others_fetch_too_and_once_more_only(many: int) -> None:
+    """They crawl on for the whole group: nobody waits for them. Each block has one digest that counts, and one tree
+    that carries it (`violations`)."""
+    told = fetch(SIZE, "crawl", 0, many)
+    assert told["took_s"] < 20.0, "an hour at their rate"
+    assert told["gone"] == 0 and 0 < told["again"] <= many * EACH, told
+    assert told["asked"] == told["blocks"] + told["again"], "none a third time"
+    assert told["told_twice"] // told["again"] == pytest.approx(SIZE / told["blocks"], rel=0.001), "so says the report"

@@ -107,3 +107,19 @@ def test_a_fetcher_that_is_killed_costs_what_it_had_asked_for(place) -> None:
     assert again.of_held == 0, f"verified, and others had it from there: {again}"
     asked = sum(one.end - one.first for one in told)
     assert asked == len(data) + again.of_that, "everything else was asked for once"
+
+
+def test_a_fetcher_that_crawls_at_the_end_keeps_nobody_waiting(place) -> None:
+    """It has a few bytes a second, and would be given up when its origin has stood still six times, after a minute."""
+    it, nginx = place
+    nginx.stop()
+    nginx.rates[it.lab.plan.machine_of("h2").address] = 300
+    nginx.start()
+    report = fetch(place, "all")
+    assert report["ok"], report
+    group = it.lab.rest_json("GET", f"/groups/{it.lab.rest_json('GET', '/groups')[-1]['id']}")
+    logs = "".join(path.read_text() for path in it.lab.work.rglob("*.log"))
+    assert "h2 is slow" in logs and "h2 fetches no more" not in logs, logs
+    twice = group["report"]["refetched_bytes"]
+    assert 0 < twice <= 8 * (64 << 10), "what its agent asks for at once, before it knows how fast it is"
+    assert SIZE <= nginx.sent() <= SIZE + twice

@@ -209,23 +209,3 @@ def test_blocks_never_reach_beyond_the_object():
         assert np.array(await hosts.deal()).max() == BLOCKS - 1
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_a_fetcher_whose_rate_is_not_known_yet_is_not_held_for_slow(known: bool) -> None:
-    """Of what is left when all are done soon, only a fetcher that is known to be slow gets nothing."""
-
-    async def scenario() -> dict[str, float]:
-        hosts = Hosts("http://far/object")
-        fetching = hosts.fetching
-        hosts.transfer.news = True
-        now = time.monotonic()
-        fetching._came["a"].extend(now - 0.01 * n for n in range(40, 0, -1))
-        fetching._since["a"] = now - 0.41
-        if known:
-            fetching._came["b"].extend(now - 5.0 * n for n in range(40, 0, -1))
-            fetching._since["b"] = now - 205.0
-        return {name: fetching._rate(name, now) for name in ("a", "b")}
-
-    rates = asyncio.run(scenario())
-    assert rates["a"] > 50 and (0 < rates["b"] < 1 if known else rates["b"] == 0)
