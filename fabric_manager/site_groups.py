@@ -3,6 +3,8 @@ stands in a record is its own affair (controller/sites/records.py)."""
 
 from __future__ import annotations
 
+import asyncio
+
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
 
@@ -19,6 +21,8 @@ class SiteGroups:
         self.kept = kept
         self._records: dict[str, tuple[str, int]] = {}
         """Text and revision, by id."""
+        self._writing = asyncio.Lock()
+        """One at a time: who takes a record away while it is being made has it gone."""
 
     def begin(self, entries: list[Entry]) -> None:
         """With what the store holds."""
@@ -30,6 +34,10 @@ class SiteGroups:
     async def put(self, group: str, text: str) -> None:
         if len(text) > TEXT_MAX:
             raise Problem(413, "too_large", f"the record of {group} has more than {TEXT_MAX} bytes", what=group)
+        async with self._writing:
+            await self._put(group, text)
+
+    async def _put(self, group: str, text: str) -> None:
         if group not in self._records and len(self._records) >= KEPT_MAX:
             raise Problem(
                 429, "too_many_groups", f"{KEPT_MAX} groups of several sites are remembered", what=group,
@@ -42,6 +50,10 @@ class SiteGroups:
             raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
 
     async def delete(self, group: str) -> None:
+        async with self._writing:
+            await self._delete(group)
+
+    async def _delete(self, group: str) -> None:
         if group not in self._records:
             raise Problem(404, "group_not_found", f"there is no group {group!r} of several sites", what=group)
         try:

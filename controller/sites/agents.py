@@ -50,13 +50,15 @@ class Agents:
         self._room: dict[str, asyncio.Semaphore] = {}
         self._addresses: dict[str, str] = {}
         self._looked = -LOOK_S
+        self._looking = asyncio.Lock()
 
     async def addresses(self) -> dict[str, str]:
         """Of the hosts that are there."""
-        if time.monotonic() - self._looked > LOOK_S:
-            self._looked = time.monotonic()
-            nodes = (await self._client.topology()).nodes
-            self._addresses = {node.name: node.addr for node in nodes if node.registered and node.addr}
+        async with self._looking:  # who asks meanwhile waits: hosts that are not known yet are not away
+            if time.monotonic() - self._looked > LOOK_S:
+                nodes = (await self._client.topology()).nodes
+                self._addresses = {node.name: node.addr for node in nodes if node.registered and node.addr}
+                self._looked = time.monotonic()
         return self._addresses
 
     async def read(self, host: str, what: What, off: int, length: int) -> Bytes:

@@ -27,11 +27,12 @@ from . import wants
 from .book import Book
 from .exchanges import Exchanges
 from .gateway import Gateway
-from .kept import Kept
+from .kept import Kept, Work
 from .naming import for_site, reaches_out, split
+from .own import Own
 from .parents import Parents
-from .peers import Peers
-from .records import Failure, Held, HostFigures, Mark, Order, Orders, Part, Progress, SiteGroup
+from .peers import Peer, Peers
+from .records import Failure, Held, Mark, Order, Orders, Part, Progress, SiteGroup
 
 log = logging.getLogger("datacast.sites")
 
@@ -52,7 +53,8 @@ class Coordinator:
         self._book = Book(client, peers)
         self.groups = self._book.groups
         self._exchanges = Exchanges(client, peers, self.groups, gateway.sharing)
-        self._parents = Parents(client, peers, self._book, self._exchanges, self.cancel)
+        self._own = Own(client, peers, self._book)
+        self._parents = Parents(peers, self._book, self._own, self._exchanges, self.cancel)
         self._task: asyncio.Task[None] | None = None
         self._rounds: Kept[str | None] = Kept()
         self._still: dict[str, tuple[float, list[float]]] = {}
@@ -163,11 +165,15 @@ class Coordinator:
             created_ns=time.time_ns(),
         )
         self._book.room()
-        if members.here is not None:
-            here = await self._client.create_group(group.spec, by=by, key=group.id)
-            group = group.model_copy(update={"local": here.id})
-        await self._book.take_up(group)
-        return group
+        try:
+            with self._own.alone(group_id):
+                await self._book.take_up(group)  # first: a group here that no other knows of would go on for itself
+                return await self._own.start(group) if group.begins else group
+        except Problem as error:
+            if self._book.written(group) and error.status == 503:  # it goes on by itself
+                return self.groups.get(group_id, group)
+            self._book.withdraw(group)
+            raise
 
     def _must_be_there(self, site: str) -> None:
         peer = self.peers.get(site)
@@ -201,6 +207,11 @@ class Coordinator:
         """Raises Problem."""
         if not group.progress().final:
             raise Problem(409, "not_ended", f"group {group.id} has not ended", what=group.id, remedy="cancel it first")
+        if not self._told(group):
+            raise Problem(
+                409, "not_told", f"site {group.parent}, where group {group.id} comes from, has not heard of its end",
+                what=group.id, remedy="ask again when it is there; one that never will be: `datacast sites remove`",
+            )  # fmt: skip
         await self._book.forget(group)
 
     # ---- other sites ask ----
@@ -210,9 +221,13 @@ class Coordinator:
         peer.asks()
         end = time.monotonic() + wait
         while True:
+            if self.peers.all.get(site) is not peer:  # it was taken out of the file, or is another one now
+                return Orders()
             peer.wake.clear()
             # What is not written down yet a controller that starts again denies: the site would take it for cancelled.
-            mine = [g for g in self.groups.values() if site in g.parts and self._book.written(g)]
+            # Where its own hosts are to have it too, that may still be refused.
+            every = (g for g in self.groups.values() if g.parent is not None or not g.begins)
+            mine = [g for g in every if site in g.parts and self._book.written(g)]
             orders = [
                 Order(
                     id=group.id,
@@ -290,11 +305,22 @@ class Coordinator:
                     self.peers.follow()
                 self._parents.keep()
                 self._exchanges.keep()
+                self._forget()
             except Exception:  # what is under way goes on
                 log.exception("other sites")
             parents = {group.parent for group in self.groups.values() if not self._over(group)}
-            self._rounds.keep({parent: partial(self._round, parent) for parent in parents})
+            wanted: dict[str | None, Work] = {parent: partial(self._round, parent) for parent in parents}
+            if (old := self._book.untidy(self._over)) is not None:
+                wanted[""] = partial(self._book.tidy, old)
+            self._rounds.keep(wanted)
             await asyncio.sleep(TICK_S)
+
+    def _forget(self) -> None:
+        """What is remembered of groups that have ended, or are not known any more."""
+        for group_id in [one for one in self._still if (g := self.groups.get(one)) is None or g.finished_ns]:
+            del self._still[group_id]
+        self._own.forget()
+        self._parents.forget()
 
     async def _round(self, parent: str | None) -> None:
         """A look at each of the groups that come from there. One site that answers late holds up no other's."""
@@ -310,45 +336,55 @@ class Coordinator:
 
     def _over(self, group: SiteGroup) -> bool:
         """Nothing is left to do for it."""
-        told = group.parent is None or group.told
-        return group.finished_ns is not None and told and self._book.saved(group)
+        return group.finished_ns is not None and self._told(group) and self._book.saved(group)
+
+    def _told(self, group: SiteGroup) -> bool:
+        """Whether the site that it comes from knows how it ended, or is nobody to be told any more."""
+        return group.parent is None or group.told or group.parent not in self.peers.all
 
     async def _look(self, group: SiteGroup) -> None:
-        await self._parents.look(group)
-        group = self.groups.get(group.id, group)
-        if group.local and not group.own.final:
-            own = await self._of_local(group)
-            group = self._book.put(group, own=own)
-            if group.local and group.cancelled and own.state in ("queued", "starting", "running"):
-                await self._client.cancel_group(group.local)  # it did not hear of it
+        group = await self._own.look(group)
+        if group.parent is not None and group.parent not in self.peers.all and not group.progress().final:
+            group = await self.cancel(group, self._unknown(group.parent))
         group = self._look_for_takers(group)
         if group.id in self.gateway.lost and not group.cancelled:
             await self._look_for_source(group)
         await self._book.save(group)
-        if group.parent is not None and not group.told and group.id in self.groups:
-            await self._parents.report(self.groups[group.id])
+        group = self.groups.get(group.id, group)
+        if not self._told(group) and group.id in self.groups:
+            await self._parents.report(group)
 
     def _look_for_takers(self, group: SiteGroup) -> SiteGroup:
-        """Whoever waits for a site that has not taken its order hears why. A group that is cancelled does not wait."""
+        """Whoever waits for a site that has not taken its order hears why. A group that is cancelled does not wait, and
+        for a site that is not known any more none does."""
         for site, part in group.parts.items():
-            if part.progress.state != "ordered":
+            if part.progress.final:
                 continue
-            error = self._not_taken(site)
-            if error is not None and group.cancelled:
-                state: Literal["failed", "cancelled"] = "failed" if group.lost else "cancelled"
-                group = self._book.part(group, site, Progress(state=state, error=group.lost))
-            elif error != part.progress.error:
-                group = self._book.part(group, site, Progress(error=error))
+            if site not in self.peers.all:
+                why = self._unknown(site)
+                failed = {"state": "failed", "error": why}
+                hosts = part.progress.hosts.items()
+                rows = {name: row if row.state == "done" else row.model_copy(update=failed) for name, row in hosts}
+                group = self._book.part(group, site, Progress(state="failed", error=why, hosts=rows))
+            elif part.progress.state == "ordered":
+                error = self._not_taken(self.peers.all[site])
+                if error is not None and group.cancelled:
+                    state: Literal["failed", "cancelled"] = "failed" if group.lost else "cancelled"
+                    group = self._book.part(group, site, Progress(state=state, error=group.lost))
+                elif error != part.progress.error:
+                    group = self._book.part(group, site, Progress(error=error))
         return group
 
-    def _not_taken(self, site: str) -> Failure | None:
+    def _unknown(self, site: str) -> Failure:
+        return Failure(code="unknown_site", message=f"{self.name} does not know site {site} any more")
+
+    @staticmethod
+    def _not_taken(peer: Peer) -> Failure | None:
         """Why it does not take an order; None: it will, in a moment."""
-        peer = self.peers.all.get(site)
-        if peer is not None and peer.takes_orders and not peer.problem:
+        if peer.takes_orders and not peer.problem:
             return None
-        why = "it has not asked for any for a minute" if peer is not None else f"{self.name} does not know it any more"
-        text = f"site {site} has not taken the order yet: {(peer.problem if peer is not None else '') or why}"
-        return Failure(code="site_away", message=text[:8192])
+        why = peer.problem or "it has not asked for any for a minute"
+        return Failure.cut("site_away", f"site {peer.name} has not taken the order yet: {why}")
 
     async def _look_for_source(self, group: SiteGroup) -> None:
         """It may come back, and sites may have all of it between them."""
@@ -360,38 +396,12 @@ class Coordinator:
         elif now - at > LOST_S and now - tried < ASKED_S and not group.progress().final:
             text = f"the source {group.spec.source} cannot be read, and no other host of {self.name} has all of it: "
             self._still.pop(group.id)
-            why = Failure(code="source_lost", message=(text + error.message)[:8192])
+            why = Failure.cut("source_lost", text + error.message)
             # First of all: a site may have its order and not have said so yet. It hears of the end when it does.
             group = self._book.put(group, cancelled=True, lost=why)
             for site in [name for name, part in group.parts.items() if part.progress.state == "ordered"]:
                 group = self._book.part(group, site, Progress(state="failed", error=why))  # it is not waited for
             await self.cancel(group, why)
-
-    async def _of_local(self, group: SiteGroup) -> Progress:
-        assert group.local
-        try:
-            record = await self._client.group(group.local)
-        except Problem as error:
-            if error.status != 404:
-                raise
-            why = Failure(code="group_not_found", message=f"{self.name} knows its part no more: {error.message}"[:8192])
-            state: Literal["failed", "cancelled"] = "cancelled" if group.cancelled else "failed"
-            return group.own.model_copy(update={"state": state, "error": why})
-        if (resumed := await self._parents.resumed(group, record)) is not None:
-            return resumed
-        hosts = {
-            name: HostFigures(
-                state=row.state, fraction=row.fraction, sha256_ok=row.sha256_ok, error=Failure.of(row.error)
-            )
-            for name, row in record.receivers.items()
-        }
-        return Progress(
-            state=record.state,
-            fraction=record.fraction,
-            rate_bps=record.rate_bps,
-            hosts=hosts,
-            error=Failure.of(record.error),
-        )
 
 
 def _refusal(code: str, field: str, message: str) -> Problem:

@@ -215,7 +215,7 @@ class Gateway:
     def _left_to_lines(group: SiteGroup, sharing: Sharing, at: int, more: int) -> bool:
         """Whether a line will bring what a host asks for: asked for past them it would come twice. One byte is a
         question for the size, which cannot wait; a site that only passes on has no lines."""
-        return more > 0 and group.local is not None and sharing.first(at)
+        return more > 0 and group.local is not None and not group.passes_on and sharing.first(at)
 
     def _way(self, group: SiteGroup, at: int, last: int, avoided: set[str]) -> tuple[str | None, int]:
         """Which site is asked from byte `at` on, and up to which."""

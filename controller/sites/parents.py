@@ -11,30 +11,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from datacast.fabric_manager.api import FabricManagerClient
-from datacast.fabric_manager.api.records import GroupRecord
-from datacast.origins.ranges import A_FOLDER, AT_SITE
+from datacast.origins.ranges import AT_SITE
 from datacast.services.problems import Problem
-from datacast.services.sites_file import SiteError, host_port
+from datacast.services.sites_file import SiteError
 
 from . import wants
 from .book import Book
 from .exchanges import Exchanges
 from .kept import Kept
 from .naming import Members, split
+from .own import Own
 from .peers import Peers
-from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, State, is_fetched
+from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, is_fetched
 
 log = logging.getLogger("datacast.sites")
 
 AGAIN_S, AGAIN_MOST_S = 0.5, 5.0
-FETCHERS = 2
-"""Of a site: cards are seldom the bottleneck between sites, and each byte comes once (docs/decisions/sites.md)."""
 TELL_S = 2.0
 """Also when nothing is new: so a site is known to be there."""
-RESUMABLE = ("throttled", "origin_failed", "stalled", "truncated", "origin_unreachable", "unreachable", "lease")
-"""How a part ends whose origin was away for long: it is started again, and goes on from what it has."""
-RESUME_S = 2.0
 
 
 class Parents:
@@ -42,18 +36,15 @@ class Parents:
 
     def __init__(
         self,
-        client: FabricManagerClient,
         peers: Peers,
         book: Book,
+        own: Own,
         exchanges: Exchanges,
         cancel: Callable[[SiteGroup, Failure | None], Awaitable[SiteGroup]],
     ) -> None:
-        self._client, self._peers, self._book, self._exchanges, self._cancel = client, peers, book, exchanges, cancel
+        self._peers, self._book, self._own, self._exchanges, self._cancel = peers, book, own, exchanges, cancel
         self._kept: Kept[str] = Kept()
         self._last_told: dict[str, tuple[float, Progress]] = {}
-        self._resume_at: dict[str, float] = {}
-        self._beginning: set[str] = set()
-        """Orders that are being taken up: the same one may come from two sites at one moment."""
 
     @property
     def _name(self) -> str:
@@ -74,18 +65,18 @@ class Parents:
             try:
                 told = await self._peers.orders(site)
                 rest = AGAIN_S
+                known = all(order.id in self._book.groups for order in told.orders)
                 for order in told.orders:
-                    if order.id in self._beginning:
-                        continue  # it is told again
-                    self._beginning.add(order.id)
-                    try:
+                    if order.id in self._own.busy:
+                        continue  # it came from two sites at one moment, and is told again
+                    with self._own.alone(order.id):
                         await self.accept(order, site)
-                    finally:
-                        self._beginning.discard(order.id)
                 for group_id in told.cancel:
                     group = self._book.groups.get(group_id)
                     if group is not None and group.parent == site:
                         await self._cancel(group, told.why.get(group_id))
+                if known and (told.orders or told.cancel):  # it does not wait with these until they are carried out
+                    await asyncio.sleep(AGAIN_S)
             except (SiteError, Problem) as error:
                 if isinstance(error, Problem):
                     self._complain(site, f"site {site}: {error.message}")
@@ -142,12 +133,12 @@ class Parents:
         except (Problem, SiteError) as error:
             log.warning("group %s of site %s: %s", order.id, site, error.message)
             group = group.model_copy(update={"own": _failed(error.code, error.message)})
-        if not _waits(group):
+        if not group.begins:
             await self._book.take_up(group)
             return
         with self._exchanges.starting(group):
             await self._book.take_up(group)  # those behind hear of it before hosts here are made ready
-            await self._begin(group)
+            await self._own.begin(group)
 
     def _means_another(self, order: Order, name: str) -> bool:
         """Than the site that this one knows by that name."""
@@ -179,33 +170,6 @@ class Parents:
             spec = replace(spec, size=order.spec.size)
         return group.model_copy(update={"spec": spec})
 
-    async def _begin(self, group: SiteGroup) -> None:
-        """A group of this site's own. Raises Problem: it could not be written down."""
-        spec = group.spec
-        if not group.fetched:
-            address = host_port(self._peers.directory.sites.url)
-            options = replace(spec.options, planner=None)
-            url = f"{AT_SITE}//{address}/site/objects/{group.id}{A_FOLDER if group.folder else ''}"
-            fetchers = None if spec.shards else FETCHERS  # each range is fetched by who wants it
-            policy = "steal" if spec.shards else spec.origin_policy
-            spec = replace(
-                spec, url=url, parts=[], fetchers=fetchers, origin_policy=policy, size=None, options=options
-            )  # fmt: skip
-        try:
-            here = await self._client.create_group(spec, by=f"site {group.parent}", key=group.id)
-        except Problem as error:
-            # Where its fabric manager is away, that is asked again with the next look.
-            own = _failed(error.code, error.message, "starting" if error.status == 503 else "failed")
-            if own != group.own:
-                log.warning("group %s of site %s: %s", group.id, group.parent, error.message)
-            group = self._book.put(group, own=own)
-        else:
-            spec = spec if group.fetched else replace(spec, size=group.size)
-            group = self._book.put(group, local=here.id, spec=spec)
-        await self._book.save(group)
-        if group.local and group.cancelled:
-            await self._client.cancel_group(group.local)
-
     async def _refuse(self, site: str, order: Order, code: str, text: str) -> None:
         log.warning("group %s of site %s: %s", order.id, site, text)
         await self._tell_once(site, order.id, _failed(code, text))
@@ -214,29 +178,11 @@ class Parents:
         with contextlib.suppress(SiteError, Problem):
             await self._peers.tell(site, group_id, progress)
 
-    async def look(self, group: SiteGroup) -> None:
-        """An order that was taken up before this controller was started again. Raises Problem."""
-        if _waits(group) and group.id not in self._beginning:
-            if group.cancelled:
-                self._book.put(group, own=Progress(state="cancelled"))
-            else:
-                await self._begin(group)
-
-    async def resumed(self, group: SiteGroup, record: GroupRecord) -> Progress | None:
-        """How it is doing where its part here has failed as the site that it comes from was away for longer than a
-        fetcher waits: it goes on, and what is here stays. None: that is not so."""
-        error = Failure.of(record.error)
-        if record.state != "failed" or error is None or error.code not in RESUMABLE:
-            return None
-        if group.parent is None or group.fetched or group.cancelled:
-            return None
-        assert group.local
-        peer = self._peers.all.get(group.parent)
-        now = time.monotonic()
-        if peer is not None and peer.there and not peer.problem and now > self._resume_at.get(group.id, 0.0):
-            self._resume_at[group.id] = now + RESUME_S
-            await self._client.resume_group(group.local)
-        return group.own.model_copy(update={"state": "running", "error": error})
+    def forget(self) -> None:
+        """What is remembered of groups that have ended, or are not known any more."""
+        known = self._book.groups
+        for group_id in [one for one in self._last_told if one not in known or known[one].finished_ns]:
+            del self._last_told[group_id]
 
     async def report(self, group: SiteGroup) -> None:
         """To the site that ordered it. Raises Problem, SiteError."""
@@ -254,16 +200,10 @@ class Parents:
             cancel = not progress.final  # it does not know the group any more
         self._last_told[group.id] = now, progress
         if progress.final:
-            self._last_told.pop(group.id, None)
             await self._book.save(self._book.put(group, told=True))
         elif cancel:
             await self._cancel(group, why)
 
 
-def _waits(group: SiteGroup) -> bool:
-    """Its hosts here have no group yet."""
-    return group.parent is not None and not group.passes_on and group.local is None and not group.own.final
-
-
-def _failed(code: str, message: str, state: State = "failed") -> Progress:
-    return Progress(state=state, error=Failure(code=code[:64], message=message[:8192]))
+def _failed(code: str, message: str) -> Progress:
+    return Progress(state="failed", error=Failure.cut(code, message))

@@ -31,6 +31,11 @@ class Failure(_Message):
     message: Annotated[str, Field(max_length=8192)]
 
     @classmethod
+    def cut(cls, code: str, message: str) -> Failure:
+        """As long as it may be."""
+        return cls(code=code[:64], message=message[:8192])
+
+    @classmethod
     def of(cls, told: GroupFailure | None) -> Failure | None:
         return None if told is None else cls(code=told.code, message=told.message)
 
@@ -126,7 +131,7 @@ class SiteGroup(_Message):
     folder: bool = False
     file: Mark | None = None
     local: str | None = None
-    """The group of this site; None: it has no receivers here, or they are still made ready."""
+    """The group of this site; None: it has no receivers here, or that is still to be begun (`begins`)."""
     others: list[Name] = []
     """Sites that were given the same order, and those that have given it too."""
     asked: list[Receiver] = []
@@ -152,8 +157,14 @@ class SiteGroup(_Message):
 
     @property
     def passes_on(self) -> bool:
-        """It came here for sites behind this one only."""
-        return self.parent is not None and self.spec.receivers is None
+        """It came here for sites behind this one only, or no host here will have it."""
+        nobody = self.spec.receivers is None or self.own.state in ("failed", "cancelled")
+        return self.parent is not None and nobody
+
+    @property
+    def begins(self) -> bool:
+        """Its hosts here have no group yet."""
+        return self.spec.receivers is not None and self.local is None and not self.own.final
 
     @property
     def parent(self) -> str | None:
@@ -166,7 +177,7 @@ class SiteGroup(_Message):
     def progress(self) -> Progress:
         """Of all of it."""
         every = [
-            *([self.own] if self.local or self.own.final or (self.parent and not self.passes_on) else []),
+            *([self.own] if self.spec.receivers is not None or self.own.final else []),
             *(part.progress for part in self.parts.values()),
         ]
         hosts = dict(self.own.hosts)

@@ -51,7 +51,7 @@ def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
         dest_path=spec.dest_path,
         labels=spec.labels,
         priority=spec.priority,
-        requested_by=group.requested_by or f"site {group.parent}",
+        requested_by=group.requested_by if group.parent is None else f"site {group.parent}",
         created_ns=group.created_ns,
         updated_ns=group.created_ns,
         finished_ns=group.finished_ns,
@@ -60,6 +60,11 @@ def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
         rate_bps=told.rate_bps,
         error=error.told() if error else None,
     )
+
+
+def takes_part(group: SiteGroup) -> bool:
+    """Whether hosts here were to have it."""
+    return group.spec.receivers is not None or group.own.final
 
 
 def row(group: SiteGroup, own: str) -> GroupSummary:
@@ -72,14 +77,14 @@ def row(group: SiteGroup, own: str) -> GroupSummary:
         receivers_done=states.count("done"),
         receivers_failed=states.count("failed"),
         trees=0,
-        sites=sorted([*([own] if group.local else []), *group.parts]),
+        sites=sorted([*([own] if takes_part(group) else []), *group.parts]),
     )
 
 
 def shown(group: SiteGroup, own: str) -> GroupRecord:
     told, spec = group.progress(), group.spec
     parts = {name: part.progress for name, part in group.parts.items()}
-    if group.local or group.own.final:
+    if takes_part(group):
         parts[own] = group.own
     return GroupRecord(
         **structs.asdict(_common(group, told, own)),

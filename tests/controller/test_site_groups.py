@@ -104,29 +104,8 @@ def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> N
     play(steps)
 
 
-@pytest.mark.slow
-def test_a_request_that_failed_halfway_finds_what_it_has_begun(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
-            ams, key = sites["ams"], {"idempotency-key": "nightly-7"}
-            ams.give(DATA)
-            create = ams.fabric.create_group
-
-            async def lost(*args: object, **named: object) -> dict[str, object]:
-                await create(*args, **named)  # type: ignore[arg-type]
-                raise Problem(503, "unreachable", "the answer is lost")
-
-            ams.fabric.create_group = lost  # type: ignore[assignment,method-assign]
-            assert (await ams.order(["a1", "sfo/all"], key)).status_code == 503
-            ams.fabric.create_group = create  # type: ignore[method-assign]
-            group = await ams.end(await ams.made(["a1", "sfo/all"], headers=key))
-            assert group["state"] == "done" and len(ams.fabric.groups) == 1
-
-    play(steps)
-
-
 def site_group(**more: Any) -> SiteGroup:
-    spec = GroupSpec(source="a0", source_path="/srv/f", receivers=[], labels={"job": "nightly"})
+    spec = GroupSpec(source="a0", source_path="/srv/f", receivers=None, labels={"job": "nightly"})
     done = {"sfo": {"receivers": ["s0"], "progress": {"state": "done"}}}
     return SiteGroup.model_validate({"id": f"s-{1:016x}", "spec": spec, "size": 1, "parts": done, **more})
 
@@ -180,27 +159,27 @@ def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: int) ->
     assert [one for page in pages for one in page] == [f"s-{n:016x}" for n in (2, 0, 1)] + others
 
 
-def test_a_group_that_is_forgotten_while_its_end_is_told_stays_so(tmp_path: Path) -> None:
+def test_a_group_that_is_forgotten_while_its_end_is_written_down_stays_so(tmp_path: Path) -> None:
     """And nothing else stands still for it."""
 
     async def steps() -> None:
         async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
-            tell, goes_on, telling = sfo.coordinator.peers.tell, asyncio.Event(), asyncio.Event()
+            put, goes_on, writing = sfo.fabric.put_site_group, asyncio.Event(), asyncio.Event()
 
-            async def late(name: str, group: str, progress: Progress) -> Any:
-                told = await tell(name, group, progress)
-                if progress.final:
-                    telling.set()
+            async def late(group: str, text: str) -> None:
+                if '"told":true' in text:
+                    writing.set()
                     await goes_on.wait()
-                return told
+                await put(group, text)
 
-            sfo.coordinator.peers.tell = late  # type: ignore[method-assign]
+            sfo.fabric.put_site_group = late  # type: ignore[method-assign]
             group = await ams.made(["sfo/s1"])
-            await asyncio.wait_for(telling.wait(), 60)
-            assert (await sfo.http.delete(f"/groups/{group}")).status_code == 200
-            goes_on.set()
+            await asyncio.wait_for(writing.wait(), 60)
+            forgetting = asyncio.create_task(sfo.http.delete(f"/groups/{group}"))
+            asyncio.get_running_loop().call_later(0.2, goes_on.set)
+            assert (await forgetting).status_code == 200
             await ams.end(group)
             await asyncio.sleep(1.0)
             assert group not in sfo.coordinator.groups and group not in sfo.fabric.kept

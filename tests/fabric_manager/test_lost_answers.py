@@ -113,3 +113,26 @@ def test_what_is_kept_of_several_sites_and_of_nodes_is_written_by_who_asks_again
             await asked_twice(store, "put", lambda: client.remove_node("h9"))
 
     run(scenario())
+
+
+def test_what_is_taken_away_while_it_is_written_is_gone() -> None:
+    """Who gave up waiting for the write wants nothing of it left: it was told that there is none, and there was."""
+
+    async def scenario() -> None:
+        async with lab(star(2)) as it:
+            inner, begun, goes_on = it.manager.store.put, asyncio.Event(), asyncio.Event()
+
+            async def slow(*args: Any, **options: Any) -> int:
+                begun.set()
+                await goes_on.wait()
+                return await inner(*args, **options)
+
+            it.manager.store.put = slow  # type: ignore[method-assign]
+            put = asyncio.create_task(it.client.put_site_group("s-0123456789abcdef", "one"))
+            await begun.wait()
+            delete = asyncio.create_task(it.client.delete_site_group("s-0123456789abcdef"))
+            asyncio.get_running_loop().call_later(0.2, goes_on.set)
+            await asyncio.gather(put, delete)
+            assert await it.client.site_groups() == {}
+
+    run(scenario())

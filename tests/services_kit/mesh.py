@@ -27,7 +27,7 @@ from authority import Authority
 from datacast.controller.app import make_app
 from datacast.controller.sites import agents as agents_module
 from datacast.controller.sites import coordinator as coordinator_module
-from datacast.controller.sites import exchanges, gateway, parents, peers
+from datacast.controller.sites import exchanges, gateway, own, parents, peers
 from datacast.controller.sites.agents import Agents
 from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.directory import Directory
@@ -67,6 +67,8 @@ class Host:
         self.writers: set[asyncio.StreamWriter] = set()
         self.gate: asyncio.Event | None = None
         """Answers wait for it."""
+        self.lost = False
+        """For good: as a receiver it fails."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.add(writer)
@@ -117,6 +119,8 @@ class Fabric:
         self.refuses: Problem | None = None
         """What is answered in place of the next groups."""
         self.resumed: list[str] = []
+        self.patience = 0
+        """A group fails when it has looked so often and nothing has come; 0: never."""
         self.hold = asyncio.Event()
         """Cleared: hosts fetch nothing."""
         self.hold.set()
@@ -134,7 +138,8 @@ class Fabric:
         self.kept[group] = text
 
     async def delete_site_group(self, group: str) -> None:
-        del self.kept[group]
+        if self.kept.pop(group, None) is None:
+            raise Problem(404, "group_not_found", f"there is no group {group!r} of several sites", what=group)
 
     async def create_group(
         self, asked: GroupSpec, accepted_ns: int | None = None, by: str = "", key: str | None = None
@@ -174,6 +179,9 @@ class Fabric:
         return self._told(group)
 
     async def resume_group(self, group: str) -> GroupRecord:
+        names = self.groups[group]["receivers"]
+        if all(self.hosts[name].lost for name in names):
+            raise Problem(409, "no_agent", f"host {next(iter(names))} has no agent", what=group)
         self.resumed.append(group)
         self.groups[group] |= {"state": "running", "error": None}
         self._runs[group].cancel()  # what still closes its connections shall not take this for its own run
@@ -209,20 +217,29 @@ class Fabric:
                 row |= {"state": "failed", "error": {"code": "digest", "message": why}}
             self.fail(group, "receivers_failed", f"all receivers failed: {why}")
         for name, row in record["receivers"].items():
-            if record["state"] == "running":
+            if record["state"] == "running" and self.hosts[name].lost:
+                row |= {"state": "failed", "error": {"code": "unreachable", "message": f"{name} does not answer"}}
+            elif record["state"] == "running":
                 self.hosts[name].files[spec["dest_path"]] = self._own(shards.get(name), data)
                 self.hosts[name].parts.pop(group, None)
                 if folder:
                     self.hosts[name].folders.add(spec["dest_path"])
                 row |= {"state": "done", "fraction": 1.0}
         if record["state"] == "running":
-            record |= {"state": "done", "fraction": 1.0, "finished_ns": time.time_ns()}
+            states = {row["state"] for row in record["receivers"].values()}
+            state = "done" if states == {"done"} else "partial" if "done" in states else "failed"
+            error = None if state == "done" else {"code": "unreachable", "message": "hosts do not answer"}
+            record |= {"state": state, "fraction": 1.0, "error": error, "finished_ns": time.time_ns()}
 
     async def _fetch(self, group: str, url: str) -> bytes:
         record, data = self.groups[group], bytearray()
         assert self.agent
         async with httpx.AsyncClient(verify=self.agent, timeout=60.0) as http:
+            idle = 0
             while (answer := await _range(http, url, 0, 0)) is None or answer.status_code not in (206, 416):
+                idle += 5
+                if record["state"] != "running" or self._gives_up(group, idle):
+                    return b""
                 await asyncio.sleep(0.05)
             size = int(answer.headers["content-range"].rpartition("/")[2])
             piece = piece_bytes(size) if size else 1
@@ -247,7 +264,7 @@ class Fabric:
                         continue
                     if answer.status_code == 206 and len(answer.content) == last + 1 - first:
                         data[first : last + 1] = answer.content
-                        got[number] = True
+                        got[number], idle = True, 0
                     elif answer.status_code in (404, 412, 502):
                         self.fail(group, answer.json()["code"], answer.json()["detail"])
                         return b""
@@ -260,8 +277,22 @@ class Fabric:
                     host.rows[group] = [(r.first * unit, r.count * unit) for r in runs_of(own[name] & got)]
                     row["fraction"] = float(got[own[name]].mean()) if own[name].any() else 1.0
                 record["fraction"] = float(got[wanted].mean())
+                idle += 1
+                if self._gives_up(group, idle):
+                    return b""
                 await asyncio.sleep(0.01)
         return bytes(data)
+
+    def _gives_up(self, group: str, idle: int) -> bool:
+        """`idle`: looks since something has come."""
+        names = self.groups[group]["receivers"]
+        if all(self.hosts[name].lost for name in names):
+            self.fail(group, "unreachable", "every fetcher is gone")
+            return True
+        if self.patience and idle > self.patience:
+            self.fail(group, "origin_unreachable", "its origin does not answer")
+            return True
+        return False
 
     def _own(self, texts: Sequence[str] | None, data: bytes) -> bytes:
         """What a receiver has that wants these ranges: holes elsewhere."""
@@ -295,8 +326,20 @@ class Faulty:
         self.app, self.how, self.left = app, "", 0
         self.asked: set[str] = set()
         """What has come for other sites and for hosts: objects, orders, progress, held."""
+        self.ranges: list[str] = []
+        """Paths of objects that are being answered."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/site/objects/"):
+            self.ranges.append(scope["path"])
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                self.ranges.remove(scope["path"])
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/site/"):
             self.asked |= set(scope["path"].split("/")) & {"objects", "orders", "progress", "held"}
         if scope["type"] != "http" or not scope["path"].startswith("/site/objects/") or not self.left:
@@ -445,7 +488,7 @@ async def mesh(
 
 QUICK = (
     (coordinator_module, "TICK_S", 0.02), (parents, "AGAIN_S", 0.05), (parents, "TELL_S", 0.2),
-    (parents, "RESUME_S", 0.1), (exchanges, "AGAIN_S", 0.02), (exchanges, "OFFER_S", 0.02),
+    (own, "RESUME_S", 0.1), (exchanges, "AGAIN_S", 0.02), (exchanges, "OFFER_S", 0.02),
     (exchanges, "NEWS_S", 0.05), (gateway, "HOLDERS_S", 0.05), (gateway, "WAIT_S", 0.3),
     (agents_module, "LOOK_S", 0.05), (peers, "ORDERS_WAIT_S", 1.0), (peers, "HELD_WAIT_S", 0.3),
 )  # fmt: skip
