@@ -50,9 +50,10 @@ def follow(
     said, told, changes = "", time.monotonic(), _changes(client, group.id, pause)
     with progress:
         while group.state not in FINAL_STATES:
-            if (why := group.error.message if group.error else said) != said and not quiet:
-                console.print(f"{group.id} waits: {why}", highlight=False, soft_wrap=True)
-            said = why
+            what, why = _reason(group)
+            if what and what != said and not quiet:
+                console.print(f"{group.id} {why}", highlight=False, soft_wrap=True)
+            said = what or said
             if not console.is_terminal and not quiet and time.monotonic() >= told + PLAIN_S:
                 told = time.monotonic()
                 console.print(
@@ -88,6 +89,14 @@ def follow(
                         problem.remedy = "; ".join(filter(None, (problem.remedy, on)))
                     raise
     return group
+
+
+def _reason(group: GroupRecord) -> tuple[str, str]:
+    """Why a group that has not ended does not go on as it should: what is said once, and its words, with the hosts that
+    are concerned just now."""
+    if group.error:
+        return group.error.message, f"waits: {group.error.message}"
+    return (group.slow.code, f"is slow: {group.slow.message}") if group.slow else ("", "")
 
 
 def wait(client: ControllerClient, group: GroupRecord, patience_s: float) -> GroupRecord:

@@ -54,6 +54,8 @@ def show_group(group: GroupRecord) -> None:
     console.print(text, highlight=False)
     if group.error:
         console.print(f"  {group.error.message}", highlight=False)
+    if group.slow:
+        console.print(f"  slow: {group.slow.message}", highlight=False)
     if _goes_on(group):
         console.print(f"  what came is kept: `datacast resume {group.id}` goes on from it", highlight=False)
     if report and report.refetched_bytes:

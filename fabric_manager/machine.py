@@ -220,7 +220,7 @@ def _end(record: Record, state: Literal["failed", "cancelled"], code: str, messa
         for name, r in known.receivers.items()
     }
     trees = {n: structs.replace(t, state="idle") if t.state == "running" else t for n, t in known.trees.items()}
-    progress = structs.replace(known, error=error, rate_bps=0, receivers=receivers, trees=trees)
+    progress = structs.replace(known, error=error, slow=None, rate_bps=0, receivers=receivers, trees=trees)
     return Outcome(replace(record, state=state, progress=progress))
 
 

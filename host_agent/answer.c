@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
+
 /* The value of `name: value`, without the blanks around it. False: another name, or a value that does not fit. */
 static bool value_of(const char *line, size_t n, const char *name, char *to, size_t cap)
 {
@@ -21,14 +23,6 @@ static bool value_of(const char *line, size_t n, const char *name, char *to, siz
   return true;
 }
 
-static unsigned seconds(const char *text)
-{
-  unsigned s = 0;
-  for (; isdigit((unsigned char)*text) && s < 1000000; text++)
-    s = s * 10 + (unsigned)(*text - '0');
-  return *text == '\0' ? s : 0;
-}
-
 void answer_line(struct answer_head *a, const char *line, size_t n)
 {
   char text[80] = "";
@@ -36,8 +30,8 @@ void answer_line(struct answer_head *a, const char *line, size_t n)
     *a = (struct answer_head){0};
   else if (value_of(line, n, "content-range", text, sizeof text))
     a->has_range = origin_content_range(text, &a->range);
-  else if (value_of(line, n, "retry-after", text, sizeof text))
-    a->retry_after_s = seconds(text);
+  else if (value_of(line, n, "content-encoding", a->encoding, sizeof a->encoding))
+    a->encoding[strcasecmp(a->encoding, "identity") == 0 ? 0 : strspn(a->encoding, LETTERS)] = '\0';
   else if (!value_of(line, n, "www-authenticate", a->challenge, sizeof a->challenge))
     (void)value_of(line, n, "etag", a->etag, sizeof a->etag);
 }

@@ -12,8 +12,8 @@ struct answer_head {
   struct content_range range;
   bool has_range;                       /* a proper one */
   char etag[ORIGIN_ETAG_MAX];           /* "": none, or a longer one */
+  char encoding[16];                    /* of Content-Encoding; "": none, identity, or a longer one */
   char challenge[ANSWER_CHALLENGE_MAX]; /* of WWW-Authenticate; "": none */
-  unsigned retry_after_s;               /* a date counts as nothing said */
 };
 
 /* The next line, with or without its end. A status line begins anew: a redirect's head is nobody's. */

@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "again.h"
 #include "answer.h"
+#include "datapath/loop.h"
 #include "token.h"
 
 enum {
   TRIES = 6,
-  WAIT_MS = 200, /* before the second try; twice as long before each further one */
-  RETRY_AFTER_MAX_MS = 30000,
   CONNECT_MS = 10000,
   STALL_BYTES = 1024, /* slower than this a second for STALL_S is standing still */
   STALL_S = 10,
@@ -128,6 +128,15 @@ static bool expected(struct answer *a)
   return true;
 }
 
+static bool other_length(const struct answer *a, const char *code, const char *what)
+{
+  struct fault *why = &a->job->fetch->why;
+  if (a->head.encoding[0] != '\0')
+    return fault_set(why, "bad_answer", "%.200s: the origin encodes what it sends (%s)", a->origin->shown,
+                     a->head.encoding);
+  return fault_set(why, code, "%.200s: %s bytes than those asked for", a->origin->shown, what);
+}
+
 /* The digest of each block, as its bytes come in. */
 static void hash(const struct job *j, struct progress *at, const uint8_t *p, size_t n)
 {
@@ -172,8 +181,7 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
     return a->refused || a->error.n == sizeof a->error.text ? 0 : n; /* nobody reads more of it */
   }
   if (j->fetch->probe == NULL && n > a->len - a->came) {
-    a->refused = true;
-    fault_set(&j->fetch->why, "bad_answer", "%.200s: more bytes than those asked for", a->origin->shown);
+    a->refused = !other_length(a, "bad_answer", "more");
     return 0;
   }
   a->came += n;
@@ -262,6 +270,7 @@ static enum verdict judge_status(struct answer *a, long status)
   case 408:
   case 425:
   case 429:
+  case 503:
     fault_set(&f->why, "throttled", "%.200s: the origin has no time (%ld%s%s)", what, status, gap, said);
     return AGAIN;
   default:
@@ -353,11 +362,11 @@ static enum verdict judge(struct answer *a, CURLcode rc)
   if (status == 206 && !expected(a)) /* without a body nobody has looked */
     return BAD;
   enum verdict v = judge_status(a, status);
-  if (v == GOOD && f->probe == NULL && a->came != a->len) {
-    fault_set(&f->why, "truncated", "%.200s: the origin's answer breaks off", what);
-    return AGAIN;
-  }
-  return v;
+  if (v != GOOD || f->probe != NULL || a->came == a->len)
+    return v;
+  other_length(a, "truncated", "fewer");
+  a->came = 0; /* what is whole and too short may be anything */
+  return a->head.encoding[0] != '\0' ? BAD : AGAIN;
 }
 
 static enum verdict attempt(CURL *c, struct answer *a)
@@ -376,6 +385,8 @@ static enum verdict attempt(CURL *c, struct answer *a)
   }
   if (o->sigv4 != NULL) /* of no body; S3 wants it said, and libcurl signs it */
     headers = curl_slist_append(headers, "x-amz-content-sha256: " SHA256_OF_NOTHING);
+  else /* one that signs what it is told might not find there what a proxy has made of it */
+    headers = curl_slist_append(headers, "Accept-Encoding: identity");
   curl_easy_setopt(c, CURLOPT_URL, o->url);
   curl_easy_setopt(c, CURLOPT_RANGE, range);
   curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
@@ -454,19 +465,46 @@ static void note_wait(struct fetch *f)
   f->wait_ns = f->wait_ns == 0 || ns < f->wait_ns ? ns : f->wait_ns;
 }
 
+/* Milliseconds until the next try; -1: there is none, with why. A clock's nanoseconds are chance enough. */
+static long next_try(struct again *again, struct job *j, const struct answer *a, uint64_t now)
+{
+  struct fetch *f = j->fetch;
+  curl_off_t asked_s = 0;
+  if (strcmp(f->why.code, "throttled") != 0)
+    return again_failed(again, f->probe != NULL ? 2 : TRIES, now);
+  if (curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &asked_s) != CURLE_OK || asked_s < 0)
+    asked_s = 0;
+  f->later_s = (uint64_t)asked_s;
+  if (f->probe != NULL)
+    return -1; /* somebody waits for the answer: who asked asks again */
+  uint64_t patience = objects_patience(f->objects);
+  long ms = again_refused(again, now, objects_last(f->objects), patience, (uint64_t)asked_s, now);
+  if (ms < 0) {
+    size_t n = strlen(f->why.text);
+    int said =
+        asked_s > 0 ? snprintf(f->why.text + n, sizeof f->why.text - n, ", for %ld s as it says", (long)asked_s) : 0;
+    snprintf(f->why.text + n + said, sizeof f->why.text - n - (size_t)said,
+             ": longer than the group's lease_ms, %" PRIu64, patience / DC_MS);
+  }
+  return ms;
+}
+
 /* [off, off + len) of this origin, with retries; `at`: how far the job is. 0, EINTR, or -1 with why. */
-static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t off, uint64_t len, struct progress *at)
+static int tries(const int *stopping, struct job *j, struct origin *o, uint64_t off, uint64_t len, struct progress *at,
+                 struct again *again, bool *waits)
 {
   struct fetch *f = j->fetch;
   bool asked_token = false;
-  for (int k = 0;; k++) {
-    struct timespec began, ended;
-    clock_gettime(CLOCK_MONOTONIC, &began);
+  for (;;) {
+    uint64_t began = loop_clock();
     struct answer a = {.job = j, .stopping = stopping, .curl = handle, .origin = o, .off = off, .len = len, .at = *at};
-    switch (attempt(handle, &a)) {
+    enum verdict v = attempt(handle, &a);
+    uint64_t now = loop_clock();
+    if (a.came > 0 && f->objects != NULL)
+      objects_came(f->objects, now);
+    switch (v) {
     case GOOD:
-      clock_gettime(CLOCK_MONOTONIC, &ended);
-      f->took_ns += (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000000L + ended.tv_nsec - began.tv_nsec);
+      f->took_ns += now - began;
       note_wait(f);
       f->size = a.head.range.size;
       memcpy(f->etag, a.head.etag, sizeof a.head.etag);
@@ -477,23 +515,44 @@ static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t of
     case BAD:
       if (a.status != 401 || a.head.challenge[0] == '\0' || asked_token || o->sigv4 != NULL || o->bearer != NULL)
         return -1;
-      if (!token_ask(handle, o, a.head.challenge, &f->why))
+      asked_token = token_ask(handle, o, a.head.challenge, &f->why); /* one that is refused at once is no good */
+      if (asked_token)
+        continue;
+      if (strcmp(f->why.code, "throttled") != 0)
         return -1;
-      asked_token = true; /* one that is refused at once is no good */
-      k--;
-      continue;
-    case AGAIN:
       break;
+    case AGAIN:
+      if (f->probe == NULL && a.came > 0 && a.head.encoding[0] == '\0') {
+        *at = a.at; /* what it has brought is not asked for again */
+        again_came(again, a.came, now - began, STALL_BYTES);
+        f->took_ns += now - began;
+        off += a.came;
+        len -= a.came;
+      }
+      if (len == 0)
+        return 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    if (k + 1 == (f->probe != NULL ? 2 : TRIES) || (f->probe != NULL && ended.tv_sec - began.tv_sec > SOON_S))
+    if (f->probe != NULL && now - began > SOON_S * DC_SEC)
       return -1;
-    long ms = (long)WAIT_MS << k, asked = a.head.retry_after_s * 1000;
-    if (a.head.retry_after_s > 0)
-      ms = asked < RETRY_AFTER_MAX_MS ? asked : RETRY_AFTER_MAX_MS;
+    long ms = next_try(again, j, &a, now);
+    if (ms < 0)
+      return -1;
+    if (f->objects != NULL)
+      objects_waits(f->objects, &f->why, !*waits);
+    *waits = f->objects != NULL;
     if (!rest(stopping, f, ms))
       return EINTR;
   }
+}
+
+static int ask(const int *stopping, struct job *j, struct origin *o, uint64_t off, uint64_t len, struct progress *at)
+{
+  struct again again = {0};
+  bool waits = false;
+  int error = tries(stopping, j, o, off, len, at, &again, &waits);
+  if (waits)
+    objects_goes_on(j->fetch->objects);
+  return error;
 }
 
 /* What no origin has: a manifest, small files that came with the order, the gaps between files. */

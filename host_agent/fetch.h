@@ -12,6 +12,7 @@ struct fetch {
   struct fault why;        /* when the job's error is not 0 */
   uint64_t size;
   char etag[ORIGIN_ETAG_MAX];
+  uint64_t later_s; /* of a probe that an origin has no time for: when it wants to be asked again */
   uint64_t block;   /* bytes of one; the job's bytes begin with one */
   uint64_t took_ns; /* of all its requests, and the shortest time until one's first byte */
   uint64_t wait_ns;

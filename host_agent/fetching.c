@@ -83,6 +83,11 @@ static void fetched(struct job *j)
   blocks_go(g);
 }
 
+bool fetching_waits(const struct group *g, struct fault *why)
+{
+  return g->fetching != NULL && g->state == GROUP_RUNNING && objects_wait(g->fetching->objects, why);
+}
+
 bool fetching_over(struct group *g)
 {
   struct fetching *f = g->fetching;
@@ -161,7 +166,8 @@ bool fetching_open(struct group *g, const json_t *origin, struct fault *why)
   struct file *file = g->receiver->target.file;
   if (file == NULL)
     return true; /* it is whole: there is nothing to fetch */
-  struct objects *o = objects_open(origin, g->layout.size, host_of(g)->origins, &host_of(g)->security, why);
+  struct objects *o =
+      objects_open(origin, g->layout.size, g->lease_ms * DC_MS, host_of(g)->origins, &host_of(g)->security, why);
   if (o == NULL)
     return false;
   struct fetching *f = calloc(1, sizeof *f);
@@ -286,9 +292,9 @@ struct asked {
   unsigned left; /* that have not answered */
 };
 
-static json_t *not_had(const struct fault *why)
+static json_t *not_had(const struct fault *why, uint64_t later_s)
 {
-  return json_pack("{s:s,s:s}", "code", why->code, "error", why->text);
+  return json_pack("{s:s,s:s,s:I}", "code", why->code, "error", why->text, "later_s", (json_int_t)later_s);
 }
 
 static void probed(struct job *j)
@@ -296,7 +302,7 @@ static void probed(struct job *j)
   struct asked *a = j->owner;
   const struct fetch *f = j->fetch;
   json_array_set_new(a->objects, j->tag,
-                     j->error != 0 ? not_had(&f->why) : json_pack("[I,s]", (json_int_t)f->size, f->etag));
+                     j->error != 0 ? not_had(&f->why, f->later_s) : json_pack("[I,s]", (json_int_t)f->size, f->etag));
   if (--a->left > 0)
     return;
   a->answer(a->arg, json_pack("{s:b,s:o}", "ok", 1, "objects", a->objects));
@@ -335,7 +341,7 @@ bool fetching_stat(struct host *h, const json_t *urls, void (*answer)(void *arg,
   struct fault first = {.code = ""};
   for (size_t i = 0; i < n; i++) {
     struct job *j = probe_of(json_array_get(urls, i), allowed, &h->security, why);
-    json_array_append_new(a->objects, j == NULL ? not_had(why) : json_null());
+    json_array_append_new(a->objects, j == NULL ? not_had(why, 0) : json_null());
     if (j == NULL) {
       first = first.code[0] == '\0' ? *why : first;
       continue;

@@ -12,6 +12,8 @@ bool fetching_order(struct group *g, const json_t *part, json_t *result, struct 
     __attribute__((nonnull(1, 3, 4)));
 /* What is held from before has been hashed again: what is missing of the orders is fetched now. */
 void fetching_go_on(struct group *g) __attribute__((nonnull));
+/* An origin refuses what it is asked, for now, and is asked again. False: none does. */
+bool fetching_waits(const struct group *g, struct fault *why) __attribute__((nonnull));
 /* All is there: requests that are under way break off. False: some still write into the file. */
 bool fetching_over(struct group *g) __attribute__((nonnull));
 /* Tell the digests of all blocks that this host holds again. */

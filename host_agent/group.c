@@ -482,6 +482,9 @@ json_t *group_status(struct group *g)
     json_object_set_new(s, "code", json_string(g->fault.code));
     json_object_set_new(s, "error", json_string(g->fault.text));
   }
+  struct fault why;
+  if (fetching_waits(g, &why))
+    json_object_set_new(s, "origin", json_pack("{s:s,s:s}", "code", why.code, "error", why.text));
   if (g->role == ROLE_RECEIVER) {
     json_object_set_new(s, "t_first_ns", g->t_first_ns == 0 ? json_null() : json_integer((json_int_t)g->t_first_ns));
     json_object_set_new(s, "t_done_ns", g->t_done_ns == 0 ? json_null() : json_integer((json_int_t)g->t_done_ns));

@@ -15,6 +15,11 @@ struct object {
 
 struct objects {
   int refs, ended; /* atomic */
+  uint64_t last;   /* atomic: when something came */
+  uint64_t patience;
+  pthread_mutex_t lock;
+  unsigned waiting; /* requests that are refused for now; and why the last of them is; under the lock */
+  struct fault why;
   uint32_t n;
   struct object *object; /* of each entry of the bundle; without a manifest the one */
   uint8_t *manifest;     /* NULL: none */
@@ -38,8 +43,38 @@ void objects_unref(struct objects *o)
   free(o->object);
   free(o->manifest);
   bundle_free(&o->bundle);
+  pthread_mutex_destroy(&o->lock);
   free(o);
 }
+
+void objects_waits(struct objects *o, const struct fault *why, bool first)
+{
+  pthread_mutex_lock(&o->lock);
+  o->waiting += first;
+  o->why = *why;
+  pthread_mutex_unlock(&o->lock);
+}
+
+void objects_goes_on(struct objects *o)
+{
+  pthread_mutex_lock(&o->lock);
+  o->waiting--;
+  pthread_mutex_unlock(&o->lock);
+}
+
+bool objects_wait(struct objects *o, struct fault *why)
+{
+  pthread_mutex_lock(&o->lock);
+  bool waits = o->waiting > 0;
+  if (waits)
+    *why = o->why;
+  pthread_mutex_unlock(&o->lock);
+  return waits;
+}
+
+void objects_came(struct objects *o, uint64_t now) { __atomic_store_n(&o->last, now, __ATOMIC_RELAXED); }
+uint64_t objects_last(const struct objects *o) { return __atomic_load_n(&o->last, __ATOMIC_RELAXED); }
+uint64_t objects_patience(const struct objects *o) { return o->patience; }
 
 void objects_end(struct objects *o) { __atomic_store_n(&o->ended, 1, __ATOMIC_RELAXED); }
 bool objects_ended(const struct objects *o) { return __atomic_load_n(&o->ended, __ATOMIC_RELAXED) != 0; }
@@ -117,8 +152,8 @@ static bool read_all(struct objects *o, const json_t *list, uint64_t size, const
   return at == given || fault_set(why, "bad_request", "%zu objects for the manifest's %zu files", given, at);
 }
 
-struct objects *objects_open(const json_t *origin, uint64_t size, const char *allowed, const struct security *security,
-                             struct fault *why)
+struct objects *objects_open(const json_t *origin, uint64_t size, uint64_t patience, const char *allowed,
+                             const struct security *security, struct fault *why)
 {
   const json_t *list = json_object_get(origin, "objects");
   if (!json_is_array(list) || json_array_size(list) > OBJECTS_MAX) {
@@ -130,6 +165,8 @@ struct objects *objects_open(const json_t *origin, uint64_t size, const char *al
   bool ok = o != NULL;
   if (ok) {
     o->refs = 1;
+    o->patience = patience;
+    pthread_mutex_init(&o->lock, NULL);
     ok = json_object_get(origin, "manifest") == NULL || read_manifest(o, origin, size, why);
   }
   if (ok) {

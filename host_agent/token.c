@@ -74,6 +74,13 @@ char *token_of(struct origin *o)
   return token;
 }
 
+static bool busy(CURL *c, CURLcode rc)
+{
+  long status = 0;
+  curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+  return rc == CURLE_HTTP_RETURNED_ERROR && (status == 429 || status == 503);
+}
+
 bool token_ask(CURL *c, struct origin *o, const char *challenge, struct fault *why)
 {
   struct challenge to;
@@ -111,6 +118,8 @@ bool token_ask(CURL *c, struct origin *o, const char *challenge, struct fault *w
   char *token = rc == CURLE_OK ? token_in(&t) : NULL;
   if (token != NULL)
     keep(o, token);
+  else if (busy(c, rc))
+    fault_set(why, "throttled", "%.200s: %.100s, which gives tokens, has no time", o->shown, to.realm);
   else
     fault_set(why, "origin_denied", "%.200s: no token from %.100s: %s", o->shown, to.realm,
               rc == CURLE_OK ? "the answer has none" : curl_easy_strerror(rc));

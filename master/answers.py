@@ -42,6 +42,8 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
     code: str = "bad_answer"
     error: str = "no size"
+    later_s: Count = 0
+    """When it may be asked for again; 0: nobody says."""
 
 
 class StatAnswer(Answer, frozen=True):
@@ -108,6 +110,8 @@ class StatusAnswer(Answer, frozen=True):
     bad_blocks: Count = 0
     t_first_ns: Count | None = None
     t_done_ns: Count | None = None
+    origin: Refused | None = None
+    """What it fetches from refuses, and is asked again."""
 
 
 class FetchAnswer(Answer, frozen=True):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datacast.core.lists import few
+from datacast.fabric_manager.api.reports import Slowness
 from datacast.origins.dealing import Dealing
 from datacast.origins.exchange import packed, runs_of, touched
 from datacast.origins.ranges import AT_SITE, Range, common, joined, piece_bytes
@@ -34,7 +35,7 @@ from .crew import PROMPT_S, Crew
 from .digests import Row
 from .errors import GroupError
 from .members import Member
-from .objects import FATAL, Objects
+from .objects import FATAL, THROTTLED, Objects
 from .plan import BLOCKS_MAX
 from .requests import FETCH, STAT, Destination, Fetch
 from .shards import Shards
@@ -116,8 +117,31 @@ class Fetching:
     # ---- start ----
     async def stat(self) -> int:
         """Bytes of what is fetched. Raises GroupError."""
-        await self.objects.stat(self._ask, self._refused)
+        await self.objects.stat(self._ask, self._refused, self._waits)
         return self.objects.size
+
+    def _waits(self, for_now: dict[str, str]) -> None:
+        """These are refused for now, and ask again."""
+        for member in self._crew.roots:
+            why = for_now.get(member.name)
+            member.refused_for_now = Slowness(code=THROTTLED, message=why) if why else None
+        self._t.tell_now()
+
+    @property
+    def slow(self) -> Slowness | None:
+        """What fetchers are refused for now, and ask for again."""
+        refused = {m.name: m.refused_for_now for m in self._crew.roots if m.refused_for_now and not m.final}
+        if not refused:
+            return None
+        why = self._by_reason({name: told.message for name, told in refused.items()})
+        return Slowness(code=min(told.code for told in refused.values()), message=f"{self._t.spec.source_path}: {why}")
+
+    def _by_reason(self, told: dict[str, str]) -> str:
+        """What each host was told, each reason once."""
+        hosts = dict[str, list[str]]()
+        for name, why in told.items():
+            hosts.setdefault(why.removeprefix(f"{self._t.spec.source_path}: "), []).append(name)
+        return few((f"{why} ({few(names)})" for why, names in hosts.items()), by="; ")
 
     async def _ask(self, urls: dict[str, tuple[str, ...]]) -> Results[StatAnswer]:
         members = [m for m in self._crew.roots if m.name in urls]
@@ -435,11 +459,8 @@ class Fetching:
         self.dealing.gone(name)
 
     def _nobody_fetches(self) -> GroupError:
-        what, hosts = self._t.spec.source_path, dict[str, list[str]]()
-        for name, error in self._refusals.items():
-            hosts.setdefault(error.message.removeprefix(f"{what}: "), []).append(name)
+        what, told = self._t.spec.source_path, self._by_reason({n: e.message for n, e in self._refusals.items()})
         last = next(reversed(self._refusals.values()), GroupError("unreachable", "every fetcher is gone"))
-        told = few((f"{why} ({few(names)})" for why, names in hosts.items()), by="; ")
         return GroupError(last.code, f"nobody can fetch {what}: {told or last.message}", what)
 
     # ---- a fetcher is gone, and perhaps back ----

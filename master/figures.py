@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from datacast.fabric_manager.api.reports import Slowness
+
 from . import events
 from .answers import Results, StatusAnswer, TreeCounts
 from .crew import Crew
@@ -165,6 +167,8 @@ class Figures:
         member.trees = self._like = Counts(result.trees, self._like)
         member.blocks_ok = result.blocks_ok
         member.resuming = result.resuming
+        told = result.origin
+        member.refused_for_now = Slowness(code=told.code[:64], message=told.error[:1024]) if told else None
         member.bad_blocks = max(member.bad_blocks, result.bad_blocks)
         member.t_first_ns = member.t_first_ns or result.t_first_ns or None
         if member.state == "open":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from datacast.fabric_manager.api.reports import GroupFailure, ReceiverFigures, ReceiverState
+from datacast.fabric_manager.api.reports import GroupFailure, ReceiverFigures, ReceiverState, Slowness
 
 from .answers import Answer, TreeCounts
 from .requests import Assign, Cut, Digest, Entry
@@ -119,6 +119,8 @@ class Member:
     sha256_ok: bool | None = None
     sends: bool = False
     """Trees begin at it."""
+    refused_for_now: Slowness | None = None
+    """What its origin says, which it asks again."""
     met: bool = False
     """It knows this master."""
     trees: Counts = field(default_factory=lambda: NOTHING)

@@ -43,6 +43,7 @@ class Telling:
             fraction=fraction,
             rate_bps=rate_bps,
             error=t.error,
+            slow=self._fetching.slow if self._fetching and not t.over else None,
             trees=self._trees(),
             report=self._final,
             reactions=of_reactions(t.reactions[-20:]),

@@ -160,6 +160,7 @@ export function GroupPage({ id }) {
   ];
   return html`<h2>Group ${group.id} <${State} of=${group.state} /></h2>
     ${group.error ? html`<p role="alert" class="bad">${told(group.error)}</p>` : ""}
+    ${group.slow ? html`<p role="status">Slow: ${told(group.slow)}</p>` : ""}
     <${Actions} group=${group} again=${() => setRound(round + 1)} />
     <div class="card facts">
       <div>Progress <b>${percent(group.fraction)}</b></div><div>Size <b>${bytes(size)}</b></div>

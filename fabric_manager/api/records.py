@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from datacast.services.described import Described
 
-from .reports import GroupFailure, GroupReport, Reaction, ReceiverFigures, TreeFigures
+from .reports import GroupFailure, GroupReport, Reaction, ReceiverFigures, Slowness, TreeFigures
 from .specs import GroupOptions, GroupState
 
 
@@ -39,6 +39,8 @@ class AnyGroup(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
     fraction: float
     rate_bps: int
     error: GroupFailure | None
+    slow: Slowness | None = None
+    """While it runs: what its origin refuses for now, and is asked for again."""
 
 
 class GroupSummary(AnyGroup, frozen=True, kw_only=True):

@@ -32,6 +32,13 @@ class GroupFailure(Described, msgspec.Struct, frozen=True, gc=False, kw_only=Tru
     message: Annotated[str, Meta(max_length=8192)]
 
 
+class Slowness(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Why a group is slow, or waits, and goes on all the same; `code` for machines."""
+
+    code: Annotated[str, Meta(max_length=64)]
+    message: Annotated[str, Meta(max_length=8192)]
+
+
 class ReceiverFigures(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """How a receiver is doing; `finish_s` from the source's first data packet."""
 
@@ -195,6 +202,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
     fraction: Part = 0.0
     rate_bps: Count = 0
     error: GroupFailure | None = None
+    slow: Slowness | None = None
     receivers: Annotated[dict[Name, ReceiverFigures], Meta(max_length=16384)] = {}
     trees: Annotated[dict[TreeId, TreeFigures], Meta(max_length=1024)] = {}
     report: GroupReport | None = None

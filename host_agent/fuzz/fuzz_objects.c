@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
   bool bundled = (how & MANIFEST) != 0 && (how & AS_TEXT) == 0 && bundle_parse(&t, rest, n, &why);
   uint64_t size = (bundled ? t.bytes : how >> 3) + ((how & ODD_SIZE) != 0);
   why = (struct fault){0};
-  struct objects *o = objects_open(origin, size, allowed_file(), &plain, &why);
+  struct objects *o = objects_open(origin, size, 1, allowed_file(), &plain, &why);
   MUST(o != NULL || (why.code[0] != '\0' && why.text[0] != '\0'));
   if (o != NULL) {
     MUST(!bundled || (how & ODD_SIZE) == 0);

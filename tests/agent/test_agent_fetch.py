@@ -168,6 +168,7 @@ def liar(fetcher: Fetcher) -> Iterator[Liar]:
         ("too much", "bad_answer"),
         ("500", "origin_failed"),
         ("too little", "truncated"),
+        ("gzip", "bad_answer"),
         ("resets", "truncated"),
     ],
 )
@@ -191,6 +192,14 @@ def test_what_goes_wrong_once_is_asked_for_again(fetcher: Fetcher, liar: Liar, h
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
     assert liar.asked["x"] == 2
+
+
+@pytest.mark.parametrize("how", ["chunks", "stored as gzip", "cuts"])
+def test_answers_that_are_unusual_and_right_are_taken(fetcher: Fetcher, liar: Liar, how: str) -> None:
+    """Without a length; of an object that is compressed where it is stored, of which a range is a range."""
+    liar.how = how
+    fetcher.deliver(liar.url())
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == DATA[:SIZE]
 
 
 def test_what_an_origin_has_is_asked_once_where_it_says_nothing(fetcher: Fetcher, liar: Liar) -> None:
@@ -269,12 +278,56 @@ def test_what_stands_still_keeps_nobody_else_from_an_origin(fetcher: Fetcher, li
     assert liar.asked["stands still"] == 8, "and the others are waited for yet"
 
 
-def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar) -> None:
+@pytest.mark.parametrize("how", ["busy for a while", "busy until"])
+def test_an_origin_that_says_when_to_come_back_is_not_asked_before(fetcher: Fetcher, liar: Liar, how: str) -> None:
     assert fetcher.open(liar.url(), '"one"')["ok"]
-    liar.how = "busy for a while"
+    liar.how = how
     assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
     fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, after a while")
     assert liar.asked["x"] == 2, "of its own accord it would have asked sooner, and more often"
+
+
+def test_an_origin_that_has_no_time_is_asked_for_longer_than_one_that_fails(fetcher: Fetcher, liar: Liar) -> None:
+    """And the status says so meanwhile."""
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = "no time 7 times"
+    assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
+    until(lambda: "origin" in fetcher.ask("status"), "it is told")
+    assert fetcher.ask("status")["origin"] == {
+        "code": "throttled",
+        "error": f"{liar.url()}: the origin has no time (429)",
+    }
+    fetcher.client.wait(lambda: 0 in fetcher.told(), "the block, at last")
+    assert liar.asked["x"] == 8 and "origin" not in fetcher.ask("status")
+    assert not fetcher.client.event("not_fetched", "b")
+
+
+def test_an_origin_that_has_no_time_for_longer_than_the_lease_is_not_waited_for(fetcher: Fetcher, liar: Liar) -> None:
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how, liar.retry_after = "no time", "Wed, 21 Oct 2099 07:28:00 GMT"
+    assert fetcher.ask("fetch", {"blocks": [[0, 1]]})["ok"]
+    event = fetcher.failure()
+    assert event["code"] == "throttled" and liar.asked["x"] == 1, event
+    assert event["error"].endswith("as it says: longer than the group's lease_ms, 20000"), event
+
+
+def test_what_an_origin_has_no_time_to_say_is_asked_again_by_who_asked(fetcher: Fetcher, liar: Liar) -> None:
+    liar.retry_after = "7"
+    answer = fetcher.stat(liar.url("no time"))
+    assert (answer["code"], answer["later_s"], liar.asked["no time"]) == ("throttled", 7, 1), answer
+
+
+def test_what_came_before_an_answer_broke_off_is_not_asked_for_again(fetcher: Fetcher, liar: Liar) -> None:
+    """A proxy that ends each connection after so many bytes: none of them would ever bring a whole request."""
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how, liar.cut = "cuts", 3000
+    assert fetcher.ask("fetch", {"blocks": [[0, 2]]})["ok"]
+    fetcher.client.wait(lambda: {0, 1} <= fetcher.told().keys(), "both blocks")
+    assert liar.given["x"] == 2 * BLOCK
+    liar.how = "good"
+    fetcher.fetch()
+    fetcher.pass_on()
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == DATA[:SIZE]
 
 
 def test_who_fetches_its_ranges_has_holes_elsewhere_and_says_so(fetcher: Fetcher, nginx: Nginx) -> None:

@@ -14,7 +14,7 @@ from datacast.services import framing
 
 PIECE = 8000
 OF_A_ROOT = {"seq", "rate_bps", "new_packets", "dup_packets", "interests", "merged", "duplicates", "numbers", "queued"}
-SELDOM = {"code", "error", "sends"}
+SELDOM = {"code", "error", "sends", "origin"}
 """Of one that has failed; of a receiver that sends."""
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -77,7 +78,8 @@ LIES = {
     "other size": ("changed", "changed while it was fetched"),
     "other bytes": ("bad_answer", "other bytes than those asked for"),
     "too much": ("bad_answer", "more bytes than those asked for"),
-    "too little": ("truncated", "breaks off"),
+    "too little": ("truncated", "fewer bytes than those asked for"),
+    "gzip": ("bad_answer", "the origin encodes what it sends (gzip)"),
     "whole": ("no_ranges", "does not answer range requests"),
     "circle": ("bad_answer", "redirects more than 5 times"),
     "redirects": ("bad_answer", "redirects to what is not https or http"),
@@ -117,6 +119,25 @@ def test_what_goes_wrong_once_costs_nothing_but_time(place, tmp_path: Path) -> N
     for how in ("busy once", "breaks off once", "no time once"):
         assert command.send(liar.url(how), how)[0] == 0
         assert all(path.read_bytes() == DATA for path in at(it, how)), how
+
+
+@pytest.mark.parametrize("after", [0, len(DATA) // 2])
+def test_an_origin_that_has_no_time_is_waited_for_and_why_it_is_slow_is_told(place, tmp_path: Path, after: int) -> None:
+    """From the first question on, or in the middle. Nine times in a row: what fails otherwise is given up after six."""
+    it, liar = place
+    liar.retry_after, liar.true_to, liar.last = "1", after, 9
+    command, seen, url = Command(it, tmp_path), list[dict](), liar.url("no time for a while")
+    with ThreadPoolExecutor(1) as some:
+        sent = some.submit(command, "send", url, "--to", "all", "--fetchers", "1", "--dest", "slow")
+        while not sent.done():
+            seen += [group for group in it.lab.rest_json("GET", "/groups") if group["slow"]]
+            time.sleep(0.1)
+    code, said = sent.result()
+    why = f"{url}: the origin has no time (429) (h"
+    assert code == 0 and said.count(f"is slow: {why}") == 1 and "waits:" not in said, said
+    assert seen and all(group["slow"]["code"] == "throttled" and group["error"] is None for group in seen)
+    assert all(group["slow"] is None for group in it.lab.rest_json("GET", "/groups")), "it is over"
+    assert all(path.read_bytes() == DATA for path in at(it, "slow"))
 
 
 def test_what_is_refused_before_anything_is_fetched(place, tmp_path: Path) -> None:

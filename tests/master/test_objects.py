@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from datacast.fabric_manager.api import GroupSpec, PartSpec
+from datacast.master import busy
 from datacast.master.answers import Results, StatAnswer
 from datacast.master.errors import GroupError
 from datacast.master.objects import AT_ONCE, Objects
@@ -31,6 +33,7 @@ class Origin:
         self.sizes, self.told, self.rows = sizes, dict[str, Any](), dict[str, Any]()
         self.asked: list[dict[str, list[str]]] = []
         self.gone: list[tuple[str, str]] = []
+        self.waits: list[dict[str, str]] = []
 
     async def ask(self, asked: dict[str, tuple[str, ...]]) -> Results[StatAnswer]:
         self.asked.append({name: list(urls) for name, urls in asked.items()})
@@ -49,7 +52,7 @@ class Origin:
                 raise error
             return list(fetchers)
 
-        asyncio.run(objects.stat(self.ask, refused))
+        asyncio.run(objects.stat(self.ask, refused, self.waits.append))
 
 
 def test_of_one_object_every_fetcher_must_have_seen_the_same() -> None:
@@ -143,3 +146,42 @@ def test_a_file_of_another_length_than_the_list_says_ends_the_group() -> None:
     with pytest.raises(GroupError, match="has 3 bytes, expected were 2") as ended:
         origin.stat(objects, ["a"])
     assert ended.value.code == "changed"
+
+
+NO_TIME = {"ok": True, "objects": [{"code": "throttled", "error": "https://o/x: no time", "later_s": 0}]}
+
+
+def test_an_origin_that_has_no_time_is_asked_again_and_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "AGAIN_S", 0.01)
+    objects, origin, asked = of_one(["a"]), Origin({"https://o/x": 77}), 0
+
+    def told(name: str, otherwise: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return NO_TIME if asked < 4 else otherwise
+
+    monkeypatch.setattr(origin, "told", SimpleNamespace(get=told))
+    origin.stat(objects, ["a"])
+    assert objects.size == 77 and len(origin.asked) == 4 and not origin.gone
+    assert origin.waits == [{"a": "https://o/x: no time"}] * 3 + [{}, {}]
+
+
+def test_nobody_waits_for_one_that_has_no_time_where_others_have_said_everything() -> None:
+    objects, origin = of_one(["a", "b"]), Origin({"https://o/x": 77})
+    origin.told["b"] = NO_TIME
+    origin.stat(objects, ["a", "b"])
+    assert objects.size == 77 and not origin.gone, "b fetches, too, when it can"
+
+
+@pytest.mark.parametrize(("later_s", "said"), [(0, "no time:"), (3600, "no time, for 3600 s as it says:")])
+def test_who_has_no_time_for_longer_than_the_lease_is_given_up(
+    later_s: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy, "AGAIN_S", 0.2)
+    objects = of_one(["a"])
+    objects._lease_s = 0.5
+    origin = Origin({"https://o/x": 77})
+    origin.told["a"] = {"ok": True, "objects": [{"code": "throttled", "error": "no time", "later_s": later_s}]}
+    with pytest.raises(GroupError, match=f"^{said} longer than the group's lease_ms, 500$") as ended:
+        origin.stat(objects, ["a"])
+    assert ended.value.code == "throttled" and (len(origin.asked) == 1) == bool(later_s)

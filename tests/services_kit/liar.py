@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import socket
 import struct
 import threading
 import time
 from collections import Counter
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 from urllib.parse import quote, unquote
@@ -27,15 +29,14 @@ class _Handler(BaseHTTPRequestHandler):
         how = liar.how if name == "x" else name
         if liar.healed or first < liar.true_to:
             how = "good"
-        again = how.removesuffix(" once")
-        if again != how:
-            how = again if liar.asked[name] == 1 else "good"
+        if found := re.fullmatch(r"(.+) (?:once|(\d+) times)", how):
+            how = found[1] if liar.asked[name] <= int(found[2] or 1) else "good"
         if how == "says nothing":
             liar.released.wait(60)
             self.close_connection = True
             return
         body, status, total = data[first : last + 1], 206, len(data)
-        headers = {"ETag": '"one"'}
+        headers, chunked = {"ETag": '"one"'}, False
         if how == "other bytes":
             first, last = first + 1, last + 1
         elif how == "other size":
@@ -48,10 +49,12 @@ class _Handler(BaseHTTPRequestHandler):
             status, body = 200, data
         elif how == "busy":
             status, body, headers["Retry-After"] = 503, b"later", "1"
-        elif how == "no time":
+        elif how == "no time" or (how == "no time for a while" and liar.refuses()):
             status, body, headers["Retry-After"] = 429, b"", liar.retry_after
-        elif how == "busy for a while" and liar.busy():
-            status, body, headers["Retry-After"] = 503, b"later", f"{liar.busy_s:g}"
+        elif how in ("busy for a while", "busy until") and liar.busy():
+            until = formatdate(time.time() + liar.busy_s + 1, usegmt=True)
+            status, body = 503, b"<Error><Code>SlowDown</Code></Error>"
+            headers["Retry-After"] = until if how == "busy until" else f"{liar.busy_s:g}"
         elif how in ("403", "404", "410", "412", "416", "500"):
             status, body = int(how), b"no"
         elif how == "gives back":
@@ -70,6 +73,15 @@ class _Handler(BaseHTTPRequestHandler):
             body += b"and more"
         elif how == "too little":
             body = body[:-1]
+        elif how == "gzip":
+            headers["Content-Encoding"], body = "gzip", gzip.compress(body)
+        elif how == "stored as gzip":
+            headers["Content-Encoding"] = "gzip"
+        elif how == "chunks":
+            chunked = True
+        elif how == "cuts":
+            headers["Content-Length"], body = str(len(body)), body[: liar.cut]
+            self.close_connection = True
         elif how in ("stands still", "resets"):
             headers["Content-Length"], body = str(len(body)), body[:100]
         elif how == "complains for ever":
@@ -77,7 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 206 and total >= 0:
             self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
-        if how != "complains for ever":
+        if chunked:
+            headers["Transfer-Encoding"] = "chunked"
+            parts = [body[at : at + 999] for at in range(0, len(body), 999)]
+            body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in [*parts, b""])
+        elif how != "complains for ever":
             headers.setdefault("Content-Length", str(len(body)))
         for header, value in headers.items():
             self.send_header(header, value)
@@ -113,11 +129,11 @@ class _Server(ThreadingHTTPServer):
 
 class Liar:
     """What its name says `url` does; `x` does what `how` says, all others the truth up to byte `true_to`. A name that
-    ends with "once" is like that the first time."""
+    ends with "once", or "N times", is like that the first times."""
 
     def __init__(self, listening: socket.socket, data: bytes) -> None:
         self.data, self.how, self.true_to, self.healed = data, "good", 0, False
-        self.retry_after = "Wed, 21 Oct 2099 07:28:00 GMT"
+        self.retry_after, self.cut, self.last = "1", 7000, 0
         self.asked, self.given = Counter[str](), Counter[str]()
         """Requests, and bytes of ranges of more than one, by name."""
         self.proofs: list[str] = []
@@ -129,6 +145,11 @@ class Liar:
 
     def url(self, name: str = "x") -> str:
         return self.place + quote(name)
+
+    def refuses(self) -> bool:
+        """So many times."""
+        self.last -= 1
+        return self.last >= 0
 
     def busy(self) -> bool:
         """For so many seconds from when it was first asked."""
