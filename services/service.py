@@ -27,6 +27,7 @@ from .acceptor import Acceptor
 from .connection import Connection
 from .problems import Problem
 from .tls import Security
+from .validation import either, sentence
 
 log = logging.getLogger("datacast.http")
 
@@ -200,21 +201,19 @@ def problem_response(problem: Problem) -> Response:
 
 def validation_problem(errors: Any) -> Problem:
     """A request that does not fit its schema, with every field at fault."""
-    fields = []
+    found: dict[str, list[str]] = {}
     for error in errors:
         # Where a field may be one of several things, pydantic adds which of them: list[...], literal['all'].
-        path = [str(part) for part in error["loc"] if not str(part).endswith("]")]
+        path = [part for part in map(str, error["loc"]) if not (part.endswith("]") or part.startswith("constrained-"))]
         name = ".".join(path[1:] if path[:1] in (["body"], ["query"], ["path"], ["header"]) and len(path) > 1 else path)
-        fields.append({"field": name, "message": str(error["msg"])})
-    if any(error["type"] == "json_invalid" for error in errors):
-        return Problem(
-            422,
-            "malformed_json",
-            f"the body is not JSON: {fields[0]['message']}",
-            what="body",
-            remedy="send a JSON object",
-            fields=[{"field": "body", "message": fields[0]["message"]}],
-        )
+        if error["type"] == "json_invalid":
+            text = f"is not JSON: {error['ctx']['error']}, at byte {path[-1]}"
+            fields = [{"field": "body", "message": text}]
+            return Problem(422, "malformed_json", f"the body {text}", "body", "send a JSON object", fields)
+        found.setdefault(name, []).append(sentence(error))
+    # Of several things that it may be, that one is meant which is wrong further inside.
+    inside = {name.rpartition(".")[0] for name in found}
+    fields = [{"field": name, "message": either(texts)} for name, texts in found.items() if name not in inside]
     first = fields[0] if fields else {"field": "body", "message": "not valid"}
     return Problem(
         422,

@@ -176,8 +176,8 @@ def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
         (Transfer("00", receivers=(), size=1), "no receivers"),
         (Transfer("00", receivers=("01",)), "either --size or --file"),
         (Transfer("00", receivers=("01",), size=1, options=GroupOptions(cc="x")), "no rule of rate control 'x'"),
-        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(delivery="x")), "delivery: Input should be"),
-        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(planner="x")), "planner: Input should be"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(delivery="x")), "delivery: must be 'stable'"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(planner="x")), "planner: must be 'datacast',"),
     ],
 )
 def test_a_transfer_that_makes_no_sense_is_refused_before_anything_starts(transfer, message):

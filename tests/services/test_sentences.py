@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from datacast.core.lists import few
+from datacast.fabric_manager.api import GroupOptions, GroupSpec
+from datacast.services.service import validation_problem
 from datacast.services.validation import first_error
 
 
@@ -68,3 +71,53 @@ def test_where_it_is_nowhere_in_particular_the_sentence_is_all() -> None:
     with pytest.raises(ValidationError) as error:
         Shape.model_validate(3)
     assert first_error(error.value) == ("", "must hold keys and values")
+
+
+ORDERS = TypeAdapter(GroupSpec)
+
+
+def refused(**order: Any) -> dict[str, str]:
+    """What a request is told, by field."""
+    try:
+        ORDERS.validate_python({"receivers": ["h1"], **order})
+    except ValidationError as error:
+        problem = validation_problem([{**one, "loc": ("body", *one["loc"])} for one in error.errors()])
+        assert problem.message == f"{problem.fields[0]['field']}: {problem.fields[0]['message']}"
+        return {field["field"]: field["message"] for field in problem.fields}
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ({"weight": 0}, {"weight": "must be 1 at least"}),
+        ({"weight": 1001, "scatter": "maybe"}, {"weight": "must be 1000 at most", "scatter": "must be true or false"}),
+        ({"weight": 1.5}, {"weight": "must be a whole number"}),
+        ({"deadline_s": 0}, {"deadline_s": "must be more than 0"}),
+        ({"source": 7}, {"source": "must be text"}),
+        ({"source": 129 * "x"}, {"source": "may have 128 letters at most"}),
+        ({"url": ""}, {"url": "must not be empty"}),
+        ({"sha256": "12"}, {"sha256": "must be 64 hexadecimal digits, small letters"}),
+        ({"shards": {"h": ["x"]}}, {"shards.h.0": "must be bytes such as 0-4095 or 4096-, or a part such as 2/4"}),
+        ({"labels": []}, {"labels": "must hold keys and values"}),
+        ({"priority": "high"}, {"priority": "must be 'normal' or 'background'"}),
+        ({"fetchers": "three"}, {"fetchers": "must be a whole number, 'all' or a list"}),
+        ({"fetchers": 99}, {"fetchers": "must be 32 at most, 'all' or a list"}),
+        ({"receivers": [1]}, {"receivers.0": "must be text"}),
+        ({"options": {"nonsense": 1}}, {"options.nonsense": "unknown key"}),
+        ({"parts": [{}]}, {"parts.0.path": "is missing", "parts.0.size": "is missing"}),
+    ],
+)
+def test_a_request_that_does_not_fit_is_told_what_would(order: dict[str, Any], told: dict[str, str]) -> None:
+    assert refused(**order) == told
+
+
+WRONG = [None, 1, -1, 1.5, "x", "", [], {}, True, [1], {"a": 1}, 10**30, ["", ""], "x" * 5000, [{}], {"h": ["x"]}]
+
+
+def test_no_word_of_a_request_s_fault_is_of_python() -> None:
+    orders = [{field.name: wrong} for field in fields(GroupSpec) for wrong in WRONG]
+    orders += [{"options": {field.name: wrong}} for field in fields(GroupOptions) for wrong in WRONG]
+    said = {text for order in orders for text in refused(**order).values()}
+    of_python = ("Input", "input", "valid", "dictionary", "string", "integer", "instance", "^")
+    assert len(said) > 30 and not [text for text in said if any(word in text for word in of_python)], said
