@@ -285,13 +285,13 @@ clockwork-bugs: build ## mistakes put back into the services: the simulation mus
 ROOMS := services origins topologies planners lab fabric_manager master controller mirror cli simulation
 
 # Debian's tools for packages are wanted here only.
-PACKAGE_TOOLS := dpkg-dev debhelper lintian debootstrap python3-numpy curl systemd-container procps
+PACKAGE_TOOLS := dpkg-dev debhelper help2man lintian debootstrap python3-numpy curl systemd-container procps
 CLEAN_DEBIAN := $(BUILD)/debian-12
 packages: setup ## Debian packages of agent, switch and controller in build/packages
 	@missing=$$(for p in $(PACKAGE_TOOLS); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt-packages.log
 	@packaging/build $(BUILD)/packages >$(BUILD)/packages.log 2>&1 || { tail -30 $(BUILD)/packages.log >&2; exit 1; }
-	@lintian --fail-on error --tag-display-limit 3 $(BUILD)/packages/*.deb; ls -l $(BUILD)/packages/*.deb
+	@lintian --fail-on error,warning --tag-display-limit 3 $(BUILD)/packages/*.deb; ls -l $(BUILD)/packages/*.deb
 
 # A base image of our own: no registry is asked.
 IMAGE_TOOLS := buildah podman runc catatonit python3-yaml

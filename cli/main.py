@@ -68,12 +68,9 @@ EPILOG = (
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from datacast.services.version import told
 
-        try:
-            print(f"datacast {version('datacast')}")
-        except PackageNotFoundError:
-            print("datacast (not installed as a package)")
+        print(told("datacast"))
         raise typer.Exit
 
 

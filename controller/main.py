@@ -206,7 +206,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     privileges.add_option(parser)
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
-    parser.add_argument("-v", "--verbose", action="store_true")
+    daemon.add_options(parser)
     args = config_file.parse_args(parser, argv)
     if not 0 <= args.rate < math.inf or not 1 <= args.connections <= 65536:
         parser.error("--rate must be a number from 0 up, --connections between 1 and 65536")

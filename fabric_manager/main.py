@@ -273,7 +273,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="run at real-time priority 1 to 99 (SCHED_RR), and its workers at the one below (never 0): links that "
         "fail are then answered within milliseconds on a busy machine, too; 0: no (default)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="log every registration and change")
+    daemon.add_options(parser)
     args = config_file.parse_args(parser, argv)
     if not 256 <= args.mtu <= 65535:
         parser.error(f"--mtu {args.mtu}: must be between 256 and 65535")

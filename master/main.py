@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--child", action="store_true", help="end with the process that has started it")
     tls.add_options(parser)
     parser.add_argument("--realtime", type=int, default=0, metavar="PRIORITY", help="of SCHED_RR; 0: none")
-    parser.add_argument("-v", "--verbose", action="store_true")
+    daemon.add_options(parser)
     args = parser.parse_args(argv)
     if args.name is not None and not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", args.name):
         parser.error(f"--name {args.name!r}: give letters, digits, dots and dashes, at most 64")

@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None) -> None:
     demand.add_argument("--dest", default="mirror", metavar="PATH", help="what agents call --store (%(default)s)")
     demand.add_argument("--patience", type=float, default=600.0, metavar="S", help="wait so long (%(default)s)")
     privileges.add_option(parser)
-    parser.add_argument("-v", "--verbose", action="store_true")
+    daemon.add_options(parser)
     args = config_file.parse_args(parser, argv)
     if args.controller and not args.registry:
         parser.error("--controller is wanted with --registry: whose layers may be asked for")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import logging
@@ -12,7 +13,19 @@ from typing import Any
 from datacast.core.errors import DatacastError, UsageError
 from datacast.core.visible import visible
 
-from . import eventloop, garbage
+from . import eventloop, garbage, version
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(version.told(parser.prog))
+        parser.exit()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What all services take."""
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what it does, not only what goes wrong")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
 
 
 class Line(logging.Formatter):

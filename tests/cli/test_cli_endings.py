@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -177,9 +178,12 @@ def test_a_name_that_is_none_is_wrong_use_and_one_that_leads_nowhere_is_a_failur
             origin.look_up("hf:x")
 
 
-def test_the_version_is_told() -> None:
-    code, out, _ = command("--version")
-    assert code == 0 and out.startswith("datacast ") and len(out.split()) == 2
+@pytest.mark.parametrize("module", ["cli", "controller", "fabric_manager", "master", "mirror"])
+def test_the_version_is_told(module: str) -> None:
+    """On standard output, whatever else the program would need."""
+    code, out, _ = command("--version", module=module)
+    name = "datacast" if module == "cli" else f"datacast-{module.replace('_', '-')}"
+    assert (code, out) == (0, f"{name} {metadata.version('datacast')}\n")
 
 
 @pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(), 1), (KeyboardInterrupt(), 130)])
