@@ -326,7 +326,8 @@ lint: $(BUILD)/.venv ## ruff, import contracts, types, folder layout
 	@git ls-files $(FORMATTED) | xargs $(VENV)/bin/clang-format --dry-run --Werror
 	@mkdir -p $(BUILD)/types/datacast; ln -sfn $(CURDIR)/libdatacast/python $(BUILD)/types/datacast/core
 	@for room in $(ROOMS); do ln -sfn $(CURDIR)/$$room $(BUILD)/types/datacast/$$room; done
-	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(CACHED)/types $(ROOMS:%=-p datacast.%)
+	@ln -sfn $(CURDIR)/mn $(BUILD)/types/datacast/mininet
+	@MYPYPATH=$(BUILD)/types $(VENV)/bin/mypy --cache-dir $(CACHED)/types $(ROOMS:%=-p datacast.%) -p datacast.mininet
 	@$(PY) -m pytest -q tests/test_layout.py tests/test_docs.py
 
 format: $(BUILD)/.venv ## C as .clang-format says

@@ -137,7 +137,7 @@ class AdoptedNetwork(Network):
         links = {frozenset(e) for e in nx.minimum_spanning_edges(inner, data=False)}
         for name, data in g.nodes(data=True):
             if not data["forwards"]:
-                first = min(g[name], key=lambda other, name=name: g.edges[name, other]["ports"][name])
+                _, first = min((g.edges[name, other]["ports"][name], other) for other in g[name])
                 links.add(frozenset((name, first)))
         return links
 

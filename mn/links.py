@@ -19,7 +19,7 @@ def with_length(kind: Any, between: Node, inner: tuple[str, str]) -> Any:
         return partial(with_length(kind.func, between, inner), *kind.args, **kind.keywords)
     base: type[Link] = kind
 
-    class LongLink(base):  # type: ignore[misc, valid-type]
+    class LongLink(base):  # type: ignore[misc]
         @classmethod
         def makeIntfPair(cls, one: str, other: str, mac1: str, mac2: str, node1: Node, node2: Node, **_: Any) -> None:
             ends = zip((one, other), inner, (mac1, mac2), (node1, node2), strict=True)

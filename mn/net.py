@@ -31,7 +31,7 @@ from .service import Datacast
 from .topos import GraphTopo, graph_of
 
 
-class DatacastNet(Mininet):
+class DatacastNet(Mininet):  # type: ignore[misc]
     """Mininet with a Datacast fabric: same calls, same life.
 
     Hosts get an agent each, DatacastSwitch, DatacastOVS and DatacastBmv2 forward, and `net.datacast` delivers files

@@ -55,7 +55,7 @@ class Settings:
 SETTINGS = TypeAdapter(Settings)
 
 
-class DatacastHost(Host):
+class DatacastHost(Host):  # type: ignore[misc]
     """A host with an agent. `forwards`: it passes on what is for others, frames and IP, as in BCube; without it, a host
     with more ports than one does. Received files lie in `folder`."""
 
@@ -65,7 +65,7 @@ class DatacastHost(Host):
         self.folder: Path | None = None
 
 
-class DatacastSwitch(Switch):
+class DatacastSwitch(Switch):  # type: ignore[misc]
     """`datacast-switch`: DPDK, forwards and caches. All share a namespace, so that few processes serve many."""
 
     dataplane = "dpdk"
@@ -99,7 +99,7 @@ class DatacastBmv2(DatacastSwitch):
     dataplane = "bmv2"
 
 
-class DatacastController(Controller):
+class DatacastController(Controller):  # type: ignore[misc]
     """Stands for fabric manager, masters and controller, and carries the settings of the fabric:
     `mn --controller datacast,rate=50mbit,mtu=1500`."""
 

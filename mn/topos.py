@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .net import DatacastNet
 
 
-class GraphTopo(Topo):
+class GraphTopo(Topo):  # type: ignore[misc]
     """A graph as `datacast.topologies` makes it. Host port p is `<host>-eth<p>`, switch port p is `<switch>-eth<p+1>`,
     as Mininet counts."""
 
