@@ -86,6 +86,8 @@ class Roots:
         self._passed: set[int] = set()
         """Blocks that went over ended trees to all who were at work then, and not to those who come later."""
         self._knocked = 0.0
+        self._returning: set[str] = set()
+        """Roots that are back and could not be opened yet: that is tried twice a second, and said once."""
 
     def _sources(self) -> set[str]:
         return {m.name for m in self._crew.roots if m.role == "source"}
@@ -107,6 +109,7 @@ class Roots:
                 if member.role == "source":
                     member.fail("unreachable", "its agent does not answer, and is gone")
                 member.sends = False
+        self._returning -= {m.name for m in self._crew.roots if not m.suspect}
         sending = {m.name for m in self._crew.roots}
         if sending:
             for name in sorted(set(self._t.root_of.values()) - sending):
@@ -124,10 +127,13 @@ class Roots:
         away = now - (member.away_since or now)
         return not self._t.view.alive(member.name) or away > self._crew.timeout_s
 
+    def _level(self, name: str) -> int:
+        return logging.DEBUG if name in self._returning else logging.WARNING
+
     def _gone(self, name: str) -> None:
         t = self._t
         assert isinstance(t.forest, Grove)
-        log.warning("group %s: %s sends no more, the others take over", t.id, name)
+        log.log(self._level(name), "group %s: %s sends no more, the others take over", t.id, name)
         trees = self._trees[name] = sorted(t.roots_trees(name))
         unsure, sure = self._feeding.end(trees)
         self._passed |= sure
@@ -173,7 +179,8 @@ class Roots:
             self._gone(member.name)
         if not member.sends and self._may_send(member):
             assert isinstance(t.forest, Grove)
-            log.warning("group %s: %s is back, and fetches again", t.id, member.name)
+            log.log(self._level(member.name), "group %s: %s is back, and fetches again", t.id, member.name)
+            self._returning.add(member.name)
             member.sends = True
             t.root_of |= dict.fromkeys(self._trees.pop(member.name), member.name)
             for tree in t.forest.wake(member.name):

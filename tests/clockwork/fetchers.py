@@ -32,6 +32,7 @@ LINK_BPS, FETCH_BPS, CRAWLS = 1_000_000_000, 100_000_000, 100_000
 HARM_AT_S, END_S = 1.0, 60.0
 AT_ONCE = 4
 WRONG = {"refuse": "origin_refused", "deny": "origin_refused", "change": "changed"}
+BUSY_S = 4.0
 STARVED_S = 2.5
 """So long nothing is carried, and fetchers fetch, before they fall silent."""
 
@@ -57,6 +58,7 @@ class Fetcher(Agent):
     wrong: dict[str, str]
     """What those answer who are to fetch and cannot: a code, by host."""
     slow: set[str]
+    busy_to = 0.0
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -68,6 +70,11 @@ class Fetcher(Agent):
                 return {"ok": False, "code": code, "error": f"403 for {self.name}"}
             return {"ok": True, "objects": [[self.size, "etag"] for _ in part["urls"]]}
         return super()._stat(part)
+
+    def _open(self, group: str, part: Message, body: Message, writer: asyncio.StreamWriter) -> Message:
+        if group not in self.roles and self.plane.loop.now < self.busy_to:
+            return {"ok": False, "code": "busy", "error": "the file is being written out"}
+        return super()._open(group, part, body, writer)
 
     def _own(self, message: Message, part: Message | None, writer: asyncio.StreamWriter) -> Message:
         role = self.roles.get(message["group"])
@@ -134,14 +141,20 @@ class Outcome:
     """Bytes, in the group's report."""
     gone: int
     """How often a root was given up."""
+    back: int
     violations: list[str]
 
 
 class Gone(logging.Handler):
-    count = 0
+    """Told to people."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.count = self.back = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         self.count += "sends no more" in record.getMessage()
+        self.back += "is back, and fetches again" in record.getMessage()
 
 
 async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gone) -> Outcome:
@@ -161,7 +174,8 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
         Fetcher.wrong = wrong
         Fetcher.slow = set(fetchers[FETCHERS - many :]) if what == "crawl" else set()
         slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not (wrong or Fetcher.slow)]
-        await asyncio.gather(*(slot.kill(for_s) if what == "kill" else slot.pause(for_s) for slot in slots))
+        Fetcher.busy_to = cluster.loop.now + for_s + BUSY_S if what == "busy" else 0.0
+        await asyncio.gather(*(slot.kill(for_s) if what in ("kill", "busy") else slot.pause(for_s) for slot in slots))
         cluster.plane.share = 1.0
         before = dict(Fetcher.by)
         while (told := await client.group(group))["state"] not in FINAL_STATES and cluster.loop.now < began + END_S:
@@ -170,7 +184,7 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     return Outcome(
         told["state"], told["error"], blocks, Fetcher.asked.total(), sum(n > 1 for n in Fetcher.asked.values()),
         dict(Fetcher.by), before, dict(Fetcher.vain), cluster.loop.now - began,
-        (told["report"] or {}).get("refetched_bytes") or 0, gone.count, cluster.watch.violations,
+        (told["report"] or {}).get("refetched_bytes") or 0, gone.count, gone.back, cluster.watch.violations,
     )  # fmt: skip
 
 

@@ -51,6 +51,12 @@ def test_fetchers_that_are_started_again_lose_what_was_on_its_way() -> None:
     assert told["again"] <= 7 * (EACH + 1), told
 
 
+def test_fetchers_that_cannot_be_opened_again_at_once_are_said_to_be_back_once() -> None:
+    """The file is busy there for four seconds: that was two lines twice a second of each."""
+    told = fetch(512 << 20, "busy", 1, 3)
+    assert told["gone"] == told["back"] == 3, told
+
+
 def test_fetchers_that_do_not_come_back_are_done_without() -> None:
     """Until the other receivers have it; they are served when they are back."""
     told = fetch(256 << 20, "kill", 20, 7)
