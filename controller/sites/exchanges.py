@@ -192,7 +192,7 @@ class Exchanges:
         every = packed(np.ones(total, bool))
         none = packed(np.zeros(total, bool))
         below = site in group.parts
-        if group.parent is None or group.own.state == "done":
+        if group.parent is None or group.has_all:
             rows = None if below or group.parent is None else wants.of_site(group.spec, group.size)
             there = every if rows is None else packed(touched(rows, group.size, piece_bytes(group.size)))
             return Held(version=1, held=there)

@@ -158,8 +158,13 @@ class SiteGroup(_Message):
     @property
     def passes_on(self) -> bool:
         """It came here for sites behind this one only, or no host here will have it."""
-        nobody = self.spec.receivers is None or self.own.state in ("failed", "cancelled")
+        nobody = self.spec.receivers is None or (self.own.final and not self.has_all)
         return self.parent is not None and nobody
+
+    @property
+    def has_all(self) -> bool:
+        """A host here has what all were to have."""
+        return self.own.state == "done" or (self.own.state == "partial" and not self.spec.shards)
 
     @property
     def begins(self) -> bool:

@@ -285,20 +285,29 @@ def test_a_part_whose_hosts_are_gone_for_good_ends(tmp_path: Path, monkeypatch: 
     play(steps)
 
 
-@pytest.mark.parametrize("why", ["refused", "lost"])
+@pytest.mark.parametrize("why", ["refused", "lost", "partial"])
 def test_a_site_whose_own_part_has_failed_passes_the_file_on(tmp_path: Path, why: str) -> None:
     """To the site behind it, which would wait for ever."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, CHAIN, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
+        hosts = {**CHAIN, "sfo": ["s0", "s1"]}
+        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "syd": ["sfo"]}) as sites:
             ams, sfo, syd = sites.values()
             ams.give(DATA)
             if why == "refused":
                 sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
             else:
                 syd.fabric.hold.clear()
+            if why == "lost":
                 sfo.fabric.hold.clear()
-            group = await ams.made(["sfo/s0", "sfo/syd/all"])
+            sfo.fabric.hosts["s0"].lost = why == "partial"
+            group = await ams.made(["sfo/all", "sfo/syd/all"])
+            if why == "partial":
+                await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.final)
+                for site in (sfo, syd):  # what they have read ahead is forgotten
+                    await site.stop()
+                    await site.start()
+                syd.fabric.hold.set()
             if why == "lost":
                 await until(lambda: sfo.fabric.there and syd.fabric.there)
                 sfo.fabric.fail("g-0", "receivers_failed", "s0 is gone")

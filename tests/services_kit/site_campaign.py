@@ -30,7 +30,7 @@ import numpy as np
 import yaml
 from mesh import FINAL, Site, mesh
 
-from datacast.controller.sites import coordinator, own, parents
+from datacast.controller.sites import coordinator, own, parents, peers
 from datacast.controller.sites.peers import Peers
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
@@ -56,7 +56,10 @@ PLANS = ("", "", "", "cancel", "cancel there", "forget", "cancel and forget", "a
 """What a user does who has ordered."""
 END_S = 120.0
 """A group that has not ended so long after the last fault never will."""
-QUICK = ((coordinator, "LOST_S", 10.0), (own, "STILL_S", 15.0), (parents, "TELL_S", 0.2))
+QUICK = (
+    (coordinator, "LOST_S", 10.0), (own, "STILL_S", 15.0), (parents, "TELL_S", 0.2), (peers, "CONNECT_S", 15.0),
+    (peers, "HEAD_S", 15.0),
+)  # fmt: skip
 
 
 @dataclass
@@ -100,9 +103,9 @@ class Campaign:
         with ExitStack() as stack:
             for method in ("tell", "orders"):
                 stack.enter_context(patch.object(Peers, method, self._letter(getattr(Peers, method))))
-            for module, constant, seconds in QUICK:
-                stack.enter_context(patch.object(module, constant, seconds))
             async with mesh(folder, HOSTS, asks) as self._sites:
+                for module, constant, seconds in QUICK:
+                    stack.enter_context(patch.object(module, constant, seconds))
                 await self._play(asks)
 
     async def _play(self, asks: object) -> None:
