@@ -91,7 +91,7 @@ def listing(
         print(json.dumps(msgspec.to_builtins(rows), indent=1))
         return
     for row in rows:
-        state = "there" if row.there else row.problem or "not heard of"
+        state = ", but ".join(filter(None, ["there" if row.there else "", row.problem])) or "not heard of"
         print(f"{row.name:16} {row.url or 'comes to us':40} {state}")
     if not rows:
         print("no other site is known")

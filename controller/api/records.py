@@ -63,7 +63,7 @@ class KnownSite(Described, msgspec.Struct, frozen=True, kw_only=True):
     heard_s: float | None
     """Seconds since it was last heard of."""
     problem: str
-    """Why it could not be asked."""
+    """Why it could not be asked; of one that is there, why no new connection can be opened."""
 
 
 class Discovered(Described, msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,8 @@ class Peer:
     asked: float | None = None
     """When it last asked for orders, or does. It may be heard and not ask: where it does not know our URL."""
     problem: str = ""
+    shut: str = ""
+    """Why no new connection to it could be opened last; those that are open may go on."""
     other: bool = False
     """By its certificate it is another one than was thought."""
     http: aiohttp.ClientSession | None = None
@@ -154,6 +156,14 @@ class Peers:
         return session(verify, connections=CONNECTIONS, kept_s=60.0)
 
     def _failed(self, peer: Peer, error: BaseException) -> SiteError:
+        text, wrong = self._why(peer, error)
+        if peer.problem != text:
+            log.warning("%s", text)
+        peer.problem, peer.other = text, wrong
+        return SiteError(text, peer.name, "certificate" if wrong else "site_away")
+
+    def _why(self, peer: Peer, error: BaseException) -> tuple[str, bool]:
+        """And whether it is its certificate."""
         error = cause_of(error)
         cause: BaseException | None = error
         while cause is not None and (not isinstance(cause, ssl.SSLError) or isinstance(cause, NO_FAULT)):
@@ -161,11 +171,7 @@ class Peers:
         why = explain(cause) if cause is not None else (str(error) or "it does not answer")
         if not isinstance(error, ConnectionRefusedError):
             why = self._identity.ended or why
-        text = f"site {peer.name} at {peer.url}: {why}"
-        if peer.problem != text:
-            log.warning("%s", text)
-        peer.problem, peer.other = text, cause is not None
-        return SiteError(text, peer.name, "certificate" if cause is not None else "site_away")
+        return f"site {peer.name} at {peer.url}: {why}", cause is not None
 
     async def ask(
         self, name: str, method: str, path: str, body: Any = None, *, wait: float = 0.0, params: Params | None = None
@@ -212,15 +218,24 @@ class Peers:
             raise SiteError(text, name, "bad_answer") from error
 
     async def _open(self, peer: Peer) -> None:
-        """Whatever it answers, and whether it does: the question itself is what fails where something is wrong."""
+        """Whatever it answers, and whether it does: the question itself is what fails where something is wrong. That
+        may have an old connection, so one of these is always new."""
 
-        async def one(data: aiohttp.ClientSession) -> None:
-            with contextlib.suppress(*FAILED, RuntimeError):  # the last: it was closed
-                answer = await ask(data, "GET", f"{peer.url}/site/here", patience(CONNECT_S, HEAD_S))
+        async def one(data: aiohttp.ClientSession, headers: Mapping[str, str] | None = None) -> str:
+            try:
+                answer = await ask(data, "GET", f"{peer.url}/site/here", patience(CONNECT_S, HEAD_S), headers=headers)
                 await answer.read()
+            except FAILED as error:
+                return self._why(peer, error)[0]
+            except RuntimeError:  # it was closed
+                pass
+            return ""
 
         with contextlib.suppress(SiteError):
-            await asyncio.gather(*(one(self._data(peer)) for _ in range(OPEN)))
+            if peer.data is not None:
+                await one(peer.data, {"connection": "close"})
+            shut = await asyncio.gather(*(one(self._data(peer)) for _ in range(OPEN)))
+            peer.shut = next(filter(None, shut), "")
 
     async def tell(self, name: str, group: str, progress: Progress) -> tuple[bool, Failure | None]:
         """How a part is doing; whether it is to end, and why where it has failed. Raises as `ask`."""

@@ -76,7 +76,7 @@ def router(known: Coordinator | None) -> APIRouter:
         now = time.monotonic()
         rows = [
             KnownSite(
-                name=peer.name, url=peer.url, there=peer.there, problem=peer.problem,
+                name=peer.name, url=peer.url, there=peer.there, problem=peer.problem or peer.shut,
                 heard_s=None if peer.heard is None else round(now - peer.heard, 1),
             )
             for peer in (known.peers.all.values() if known else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 from commands import command
 
+from datacast.cli import sites as module
+from datacast.controller.api.records import KnownSite
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.naming import EVERYWHERE, split
 from datacast.services.sites_file import SiteError, read
@@ -107,3 +110,17 @@ def test_everywhere_is_here_and_all_sites_that_have_it_not():
         split(["ams/all"], "sfo", ["ams"], ["ams", "sfo"])
     with pytest.raises(SiteError, match="no site mars"):
         split(["mars/all"], "ams", ["sfo"], [])
+
+
+def test_the_list_says_of_a_site_that_is_there_why_no_new_connection_leads_to_it(monkeypatch, capsys):
+    class Controller:
+        def sites(self) -> list[KnownSite]:
+            problem = "site oak at https://oak:1: certificate has expired"
+            rows = [("sfo", True, ""), ("oak", True, problem), ("syd", False, "it does not answer"), ("sjc", False, "")]
+            return [KnownSite(name=n, url=None, there=t, heard_s=None, problem=why) for n, t, why in rows]
+
+    monkeypatch.setattr(module, "connect", lambda *_: contextlib.nullcontext(Controller()))
+    module.listing()
+    assert [line.split("comes to us")[1].strip() for line in capsys.readouterr().out.splitlines()] == [
+        "there", "there, but site oak at https://oak:1: certificate has expired", "it does not answer", "not heard of",
+    ]  # fmt: skip

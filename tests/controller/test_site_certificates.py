@@ -14,6 +14,7 @@ import yaml
 
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
+from mesh import mesh, play, until
 
 from datacast.controller.sites import peers as asking
 from datacast.controller.sites.directory import Directory
@@ -109,3 +110,31 @@ def test_the_sites_own_controller_is_asked(tmp_path: Path) -> None:
             await peers.close()
 
     asyncio.run(asked())
+
+
+def test_a_site_that_only_an_old_connection_leads_to_is_said_to_be_there_and_why_no_new_one_does(
+    tmp_path: Path,
+) -> None:
+    """As when its certificate has ended, which those that are open do not notice. Groups found it out."""
+
+    async def steps() -> None:
+        async with mesh(tmp_path, {"ams": ["a0"], "sfo": ["s0"]}, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            peer, context = sfo.coordinator.peers.all["ams"], ams.coordinator.peers._context
+            assert context is not None
+
+            async def shown() -> tuple[bool, str]:
+                (row,) = (await sfo.http.get("/sites")).json()
+                return row["there"], row["problem"]
+
+            await until(lambda: peer.there and peer.opening is not None and peer.opening.done())
+            assert await shown() == (True, "")
+            context.load_cert_chain(*Authority(tmp_path / "other").issue("controller/main"))
+            await until(lambda: peer.shut)
+            there, problem = await shown()
+            assert there and f"site ams at {ams.url}: " in problem, problem
+            context.load_cert_chain(*ams.authority.issue("controller/main"))
+            await until(lambda: not peer.shut)
+            assert await shown() == (True, "")
+
+    play(steps)
