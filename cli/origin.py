@@ -69,6 +69,9 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
             raise typer.BadParameter(
                 f"{file}: nobody fetches that; give {', '.join((*URLS, *SCHEMES))}, or a path and --from"
             )
+        if not sources and (found := re.match("([a-z0-9]+):/?", file)) and f"{found[1]}://" in (*URLS, *SCHEMES):
+            meant = f"{found[1]}://{file[found.end() :]}"
+            raise typer.BadParameter(f"{file}: is {meant} meant? A file of a host needs --from")
         if fetchers or policy:
             raise typer.BadParameter("--fetchers and --origin-policy are for a URL in place of a file")
         if not file:  # os.path.abspath would make the working folder of it
@@ -83,7 +86,9 @@ def parse_origin(file: str, sources: list[str], fetchers: str | None, policy: st
 
 def with_fetchers(spec: GroupSpec, fetchers: str | None) -> GroupSpec:
     """`all`, how many, or which."""
-    if not fetchers:
+    if fetchers is None:
         return spec
     names = [name.strip() for name in fetchers.split(",") if name.strip()]
+    if not names or re.fullmatch(r"[+-][0-9]+|[0-9]+\.[0-9]*", fetchers):
+        raise typer.BadParameter(f"--fetchers {fetchers!r}: give how many, all, or receivers")
     return replace(spec, fetchers="all" if names == ["all"] else int(fetchers) if fetchers.isdecimal() else names)

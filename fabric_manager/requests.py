@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import quote
 
 from datacast.core.rate_control import RULES
 from datacast.origins.ranges import AT_SITE, Range, common, pieces
@@ -166,9 +167,12 @@ def _check_object(url: str, what: str) -> None:
     host, key = re.split("[/?#]", rest)[0], url.startswith(S3)
     written = re.fullmatch(rf"[!-~]+/{_LETTER}+" if key else '[!-"$-~]+', rest)
     if not host or not written or "/" not in rest or (key and not rest.startswith(f"{host}/")):
-        why = "no key" if host and url.removesuffix("/") == S3 + host else "no object"
+        why = "names no key" if host and url.removesuffix("/") == S3 + host else "names no object"
         remedy = "give https://HOST/PATH, http://HOST/PATH or s3://BUCKET/KEY"
-        raise problem("bad_url", what, f"{url!r} names {why}", url, remedy)
+        if not key and "/" in rest and (found := re.search("[^!-~]|#", rest)):
+            why, remedy = f"has {found[0]!r} in it", f"write it as {quote(found[0])}"
+            remedy = "leave out what is behind it, or write %23" if found[0] == "#" else remedy
+        raise problem("bad_url", what, f"{url!r} {why}", url, remedy)
     if len(url.encode()) > URL_BYTES:
         raise problem("bad_url", what, f"the URL has more than {URL_BYTES} bytes", url, "name one with a shorter URL")
 

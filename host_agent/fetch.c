@@ -24,7 +24,6 @@ enum {
 };
 
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
 #define IS_HTTPS ": is https:// meant, here and in --origins?"
 
 /* How far a job is: its bytes so far, and the digest of the block that they end in. */
@@ -238,8 +237,8 @@ static enum verdict judge_status(struct answer *a, long status)
     said[0] = '\0';
   const char *gap = said[0] == '\0' ? "" : " ";
   if (refuses(a->origin, status, said)) {
-    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at its entry in --origins", what,
-              status, gap, said);
+    fault_set(&f->why, "origin_denied", "%.200s: the origin refuses (%ld%s%s): look at %s", what, status, gap, said,
+              strcmp(said, "RequestTimeTooSkewed") == 0 ? "this host's clock" : "its entry in --origins");
     return BAD;
   }
   switch (status) {
@@ -299,7 +298,7 @@ static bool led(const struct answer *a, char host[128])
 static enum verdict judge(struct answer *a, CURLcode rc)
 {
   struct fetch *f = a->job->fetch;
-  const char *what = a->origin->shown, *said = curl_easy_strerror(rc);
+  const char *what = a->origin->shown, *said = curl_easy_strerror(rc), *more;
   char host[128];
   long status = 0;
   curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -355,8 +354,10 @@ static enum verdict judge(struct answer *a, CURLcode rc)
     else if ((rc == CURLE_RECV_ERROR || rc == CURLE_GOT_NOTHING) && status == 0 &&
              strncmp(a->origin->url, "http:", 5) == 0)
       said = "the connection ends without an answer" IS_HTTPS;
-    fault_set(&f->why, "origin_unreachable", "%.200s: %s%s%.100s", what, said,
-              led(a, host) ? ", where it redirects to: " : "", host);
+    more = led(a, host)               ? ", where it redirects to: "
+           : a->origin->sigv4 != NULL ? ": look at `endpoint` of its entry"
+                                      : "";
+    fault_set(&f->why, "origin_unreachable", "%.200s: %s%s%.100s", what, said, more, host);
     return AGAIN;
   }
   if (status == 206 && !expected(a)) /* without a body nobody has looked */

@@ -190,6 +190,12 @@ static bool check_url(const char *url, struct fault *why)
   return true;
 }
 
+static const char *text(const json_t *entry, const char *key)
+{
+  const char *s = json_string_value(json_object_get(entry, key));
+  return s == NULL || *s == '\0' || strlen(s) > 4096 || !plain(s) ? NULL : s;
+}
+
 /* NULL with *why. Nothing of the file is ever part of what is told. */
 json_t *origin_allowed(const char *file, struct fault *why)
 {
@@ -207,17 +213,16 @@ json_t *origin_allowed(const char *file, struct fault *why)
     close(fd);
     if (o == NULL)
       fault_set(why, "denied", "the file of --origins is no JSON: line %d", error.line);
-    return o;
+    else if (json_object_size(o) == 0 ? json_is_object(o) : json_is_array(json_object_get(o, "origins")))
+      return o;
+    else
+      fault_set(why, "denied", "the file of --origins must be {\"origins\": [{\"prefix\": …}, …]}");
+    json_decref(o);
+    return NULL;
   }
   if (fd >= 0)
     close(fd);
   return NULL;
-}
-
-static const char *text(const json_t *entry, const char *key)
-{
-  const char *s = json_string_value(json_object_get(entry, key));
-  return s == NULL || *s == '\0' || strlen(s) > 4096 || !plain(s) ? NULL : s;
 }
 
 /* The entry with the longest prefix of `url`. A prefix ends where a part of the URL does. */
@@ -260,8 +265,31 @@ static char *s3_url(const char *endpoint, const char *rest)
   return s;
 }
 
+/* What is misspelt would not be missed: the origin refuses, and nobody knows why. */
+static bool check_entry(const json_t *entry, const char *url, struct fault *why)
+{
+  static const char *const known[] = {"access_key", "secret_key", "user",   "password", "endpoint",
+                                      "region",     "token_from", "bearer", "ca"};
+  size_t found = 1; /* the prefix */
+  for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++) {
+    bool there = json_object_get(entry, known[i]) != NULL;
+    found += there;
+    if (there && text(entry, known[i]) == NULL)
+      return fault_set(why, "bad_origin", "%.200s: `%s` of its entry in --origins must be text without a blank", url,
+                       known[i]);
+    const char *other = i < 4 ? known[i ^ 1] : NULL; /* these come in pairs */
+    if (there && other != NULL && json_object_get(entry, other) == NULL)
+      return fault_set(why, "bad_origin", "%.200s: its entry in --origins has `%s`, and no `%s`", url, known[i], other);
+  }
+  return found == json_object_size(entry) ||
+         fault_set(why, "bad_origin", "%.200s: its entry in --origins has a name that means nothing (docs/origins.md)",
+                   url);
+}
+
 static bool fill(struct origin *o, const char *url, const json_t *entry, struct fault *why)
 {
+  if (!check_entry(entry, url, why))
+    return false;
   const char *key = text(entry, "access_key"), *secret = text(entry, "secret_key"), *region = text(entry, "region");
   const char *user = text(entry, "user"), *password = text(entry, "password");
   o->shown = strdup(url);
@@ -310,7 +338,7 @@ struct origin *origin_open(const char *url, const json_t *allowed, const struct 
     if (json_object_size(allowed) == 0)
       fault_set(why, "denied", "this agent fetches nothing: --origins FILE says what it may");
     else
-      fault_set(why, "denied", "no prefix in the file of --origins allows %.200s", url);
+      fault_set(why, "denied", "no prefix in the file of --origins allows %.200s (each ends with /)", url);
     return NULL;
   }
   struct origin *o = calloc(1, sizeof *o);

@@ -323,6 +323,7 @@ class Group:
         if self._fetching:
             t.size = await self._fetching.stat()
             t.bundle = self._fetching.objects.folder
+            self._check_size(path, t.size)
             if adopt and t.size != adopt.size:
                 raise GroupError("changed", f"{path} is not the object any more that the group was started with", path)
             return
@@ -341,10 +342,14 @@ class Group:
             raise GroupError("sources_differ", f"{path} is not the same file at all sources: {told_sizes}", path)
         if t.bundle and t.spec.sha256:
             raise GroupError("bad_sha256", f"{path} is a directory: a SHA-256 is of a file", path)
-        if t.spec.size is not None and t.spec.size != t.size:
-            raise GroupError("size", f"{path} has {t.size} bytes, expected were {t.spec.size}", path)
+        self._check_size(path, t.size)
         if adopt and (t.size != adopt.size or (t.file and t.file != adopt.file)):
             raise GroupError("changed", f"{path} is not the file any more that the group was started with", path)
+
+    def _check_size(self, path: str, size: int | None) -> None:
+        expected = self.transfer.spec.size
+        if expected is not None and expected != size:
+            raise GroupError("size", f"{path} has {size} bytes, expected were {expected}", path)
 
     # ---- receivers come and go ----
     async def _empty_inbox(self) -> None:

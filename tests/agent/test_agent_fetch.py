@@ -84,6 +84,38 @@ def test_what_is_not_there_and_what_is_not_allowed(fetcher: Fetcher, nginx: Ngin
     assert fetcher.stat(f"{nginx.url}/x")["code"] == "denied"
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"accesskey": "a"}, "its entry in --origins has a name that means nothing (docs/origins.md)"),
+        ({"access_key": "a"}, "its entry in --origins has `access_key`, and no `secret_key`"),
+        ({"password": "p"}, "its entry in --origins has `password`, and no `user`"),
+        ({"user": "a", "password": "s t"}, "`password` of its entry in --origins must be text without a blank"),
+        ({"region": 7}, "`region` of its entry in --origins must be text without a blank"),
+    ],
+)
+def test_what_is_misspelt_in_an_entry_is_told_and_not_left_out(
+    fetcher: Fetcher, entry: dict[str, str], said: str
+) -> None:
+    fetcher.allow(prefix="https://h/", **entry)
+    answer = fetcher.stat("https://h/x")
+    assert answer["code"] == "bad_origin" and answer["error"] == f"https://h/x: {said}", answer
+
+
+@pytest.mark.parametrize("content", ["[]", '{"origin": []}', '{"origins": {}}'])
+def test_a_file_of_origins_that_is_none_is_told_so(fetcher: Fetcher, content: str) -> None:
+    fetcher.allowed.write_text(content)
+    answer = fetcher.stat("https://h/x")
+    assert answer["code"] == "denied" and '{"origins": [{"prefix": …}, …]}' in answer["error"], answer
+
+
+def test_of_a_bucket_whose_server_is_away_the_entry_s_endpoint_is_looked_at(fetcher: Fetcher) -> None:
+    """The URL says nothing of where it was asked for."""
+    fetcher.allow(prefix="s3://b/", endpoint="http://127.0.0.1:1", access_key="AKID", secret_key="very-hidden")
+    answer = fetcher.stat("s3://b/k")
+    assert answer["code"] == "origin_unreachable" and answer["error"].endswith(": look at `endpoint` of its entry")
+
+
 def test_no_agent_sends_what_proves_it_to_origins(fetcher: Fetcher, tmp_path: Path) -> None:
     """It may send any file of this machine."""
     folder = tmp_path / "innocent"
@@ -473,6 +505,12 @@ def test_an_origin_that_gives_a_credential_back_brings_it_into_no_message(fetche
     answer = fetcher.stat(liar.url())
     assert answer["code"] == "origin_denied" and "(403)" in answer["error"], answer
     assert "HIDDENKEY" not in json.dumps(answer) + fetcher.everything_told()
+
+
+def test_where_a_clock_is_wrong_it_is_not_the_entry_that_is_looked_at(fetcher: Fetcher, liar: Liar) -> None:
+    fetcher.allow(prefix=liar.place, access_key="AKID", secret_key="very-hidden", region="eu-1")
+    answer = fetcher.stat(liar.url("skewed"))
+    assert answer["error"].endswith("the origin refuses (403 RequestTimeTooSkewed): look at this host's clock"), answer
 
 
 def test_credentials_are_in_nothing_that_is_told(fetcher: Fetcher, liar: Liar) -> None:

@@ -124,7 +124,7 @@ def moody(fetcher: Fetcher, tls: tuple[Path, Path], statuses: list[int]) -> Iter
         server.shutdown()
 
 
-@pytest.mark.parametrize(("statuses", "known"), [([401, 503, 206], True), ([401, 503, 503, 206], False)])
+@pytest.mark.parametrize(("statuses", "known"), [([401, 500, 206], True), ([401, 500, 500, 206], False)])
 def test_a_request_that_only_told_where_tokens_are_is_no_try(
     fetcher: Fetcher, tls: tuple[Path, Path], tokens: Tokens, statuses: list[int], known: bool
 ) -> None:

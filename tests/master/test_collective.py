@@ -199,6 +199,38 @@ def test_an_origin_that_takes_its_time_to_say_what_it_has_is_waited_for(monkeypa
     assert record["state"] == "done", record["error"]
 
 
+def test_an_object_that_has_not_the_size_that_was_expected_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = FakeAgent._own
+
+    def asked(self, message, part):
+        return {"ok": True, "objects": [[7, "e"]]} if "urls" in part else own(self, message, part)
+
+    monkeypatch.setattr(FakeAgent, "_own", asked)
+
+    async def scenario():
+        async with lab(star(3)) as it:
+            group = {"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"], "size": 5}
+            return await it.end(await it.client.create_group(group))
+
+    record = run(scenario())
+    assert record["state"] == "failed" and record["error"]["code"] == "size", record
+    assert record["error"]["message"] == "https://h/x has 7 bytes, expected were 5"
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "remedy"),
+    [
+        ("https://h/a b", "'https://h/a b' has ' ' in it", "write it as %20"),
+        ("https://h/\u00e9", "has '\u00e9' in it", "write it as %C3%A9"),
+        ("https://h/a#b", "has '#' in it", "leave out what is behind it, or write %23"),
+    ],
+)
+def test_what_a_url_must_not_have_is_told_with_what_to_write(url: str, said: str, remedy: str) -> None:
+    with pytest.raises(Problem, match=said) as told:
+        check_url(GroupSpec(url=url))
+    assert told.value.remedy == remedy
+
+
 def test_a_bucket_without_a_key_is_told_so() -> None:
     for url in ("s3://b", "s3://b/"):
         with pytest.raises(Problem, match="names no key"):
@@ -228,6 +260,11 @@ def test_the_command_tells_a_url_from_a_file() -> None:
         ("/x", ["a"], "3", None),
         ("/x", [], None, None),
         ("", ["a"], None, None),
+        *[("https://h/x", [], fetchers, None) for fetchers in ("", ",", "-1", "1.5")],
     ):
         with pytest.raises(typer.BadParameter):
             parse_origin(*bad)
+    for typed, meant in (("s3:/b/k", "s3://b/k"), ("s3:b/k", "s3://b/k"), ("https:/h/x", "https://h/x")):
+        with pytest.raises(typer.BadParameter, match=f"is {meant} meant"):
+            parse_origin(typed, [], None, None)
+    assert parse_origin("s3:b", ["a"], None, None).source_path.endswith("/s3:b"), "a file may be called so"

@@ -57,6 +57,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Retry-After"] = until if how == "busy until" else f"{liar.busy_s:g}"
         elif how in ("403", "404", "410", "412", "416", "500"):
             status, body = int(how), b"no"
+        elif how == "skewed":
+            status, body = 403, b"<Error><Code>RequestTimeTooSkewed</Code></Error>"
         elif how == "gives back":
             shown = re.split("[=/]", self.headers["Authorization"])[1]
             status, body = 403, f"<Error><Code>{shown}</Code>".encode()
