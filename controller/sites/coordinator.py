@@ -40,6 +40,8 @@ TICK_S = 0.25
 TRIED_MAX = 1024
 READY_S = 10.0
 """Whoever asks waits so long for the groups that an earlier process knew."""
+FORGOTTEN_S = 30.0
+"""Who asks for orders and tells nothing of its part for so long is given the order again: its store was lost."""
 LOST_S, ASKED_S = 60.0, 10.0
 """A group whose source cannot be read, nor its file anywhere else here, fails when nothing has moved for so long, and
 somebody has asked for it so lately."""
@@ -59,6 +61,8 @@ class Coordinator:
         self._rounds: Kept[str | None] = Kept()
         self._still: dict[str, tuple[float, list[float]]] = {}
         """Groups whose source is lost: how far their parts are, and since when."""
+        self._heard: dict[tuple[str, str], float] = {}
+        """By group and site: when it told of its part, or was given the order again."""
         self._keyed: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tried: OrderedDict[str, str] = OrderedDict()
         """Ids of requests with a key that failed half-way: what they began here is found by the same one again."""
@@ -239,7 +243,7 @@ class Coordinator:
                     keys=self._keys(self.name, *(name for name in group.parts if name != site)) | group.keys,
                 )
                 for group in mine
-                if group.parts[site].progress.state == "ordered" and not group.cancelled
+                if not group.cancelled and self._is_to_have(group, site)
             ]
             for group in mine:
                 if group.cancelled and group.parts[site].progress.state == "ordered":  # it never heard of it
@@ -254,6 +258,17 @@ class Coordinator:
                 async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
                     await peer.wake.wait()
             peer.asks()
+
+    def _is_to_have(self, group: SiteGroup, site: str) -> bool:
+        """The order, now."""
+        told = group.parts[site].progress
+        if told.state == "ordered" or told.final:
+            return not told.final
+        now = time.monotonic()
+        if now - self._heard.setdefault((group.id, site), now) < FORGOTTEN_S:
+            return False
+        self._heard[group.id, site] = now
+        return True
 
     def _keys(self, *names: str) -> dict[str, str]:
         found = {name: self.peers.directory.key(name) for name in names}
@@ -285,6 +300,7 @@ class Coordinator:
         if group is None or site not in group.parts:
             raise Problem(404, "group_not_found", f"site {site} has no part in a group {group_id}", what=group_id)
         self.peers.get(site).hear()
+        self._heard[group_id, site] = time.monotonic()
         if progress.state != "ordered" and not group.parts[site].progress.final:
             group = self._book.part(group, site, progress)
         await self._book.save(group)  # also what the store did not take before: it is told once more
@@ -319,6 +335,8 @@ class Coordinator:
         """What is remembered of groups that have ended, or are not known any more."""
         for group_id in [one for one in self._still if (g := self.groups.get(one)) is None or g.finished_ns]:
             del self._still[group_id]
+        for key in [key for key in self._heard if (g := self.groups.get(key[0])) is None or g.finished_ns]:
+            del self._heard[key]
         self._own.forget()
         self._parents.forget()
 

@@ -72,9 +72,12 @@ class Parents:
                     with self._own.alone(order.id):
                         await self.accept(order, site)
                 for group_id in told.cancel:
-                    group = self._book.groups.get(group_id)
-                    if group is not None and group.parent == site:
-                        await self._cancel(group, told.why.get(group_id))
+                    group, why = self._book.groups.get(group_id), told.why.get(group_id)
+                    if group is None:  # its record was lost
+                        over = Progress(state="failed" if why else "cancelled", error=why)
+                        await self._tell_once(site, group_id, over)
+                    elif group.parent == site:
+                        await self._cancel(group, why)
                 if known and (told.orders or told.cancel):  # it does not wait with these until they are carried out
                     await asyncio.sleep(AGAIN_S)
             except (SiteError, Problem) as error:

@@ -320,6 +320,34 @@ def test_a_site_whose_own_part_has_failed_passes_the_file_on(tmp_path: Path, why
     play(steps)
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_site_whose_store_was_lost_is_given_its_order_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    """It had said that it had begun, so nobody gave it any, and the group waited for ever; cancelled, too."""
+    monkeypatch.setattr(coordinator, "FORGOTTEN_S", 0.5)
+
+    async def steps() -> None:
+        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+            ams, sfo = sites.values()
+            ams.give(DATA)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["a1", "sfo/all"])
+            await until(lambda: ams.coordinator.groups[group].parts["sfo"].progress.hosts)
+            await sfo.stop()
+            sfo.fabric.lose()
+            if cancelled:
+                assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 202
+            await sfo.start()
+            sfo.fabric.hold.set()
+            ended = await ams.end(group)
+            assert ended["sites"]["sfo"]["state"] == ("cancelled" if cancelled else "done"), ended
+            assert sfo.has("s0", DATA) != cancelled
+            await until(lambda: not ams.coordinator._heard)
+
+    play(steps)
+
+
 def test_the_oldest_groups_that_have_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the store is full of them one day, here and at sites where nobody looks, and takes none any more."""
     monkeypatch.setattr(book, "ENDED_MAX", 2)

@@ -307,6 +307,12 @@ class Fabric:
         for task in self._runs.values():
             task.cancel()
 
+    def lose(self) -> None:
+        """All that it had written down."""
+        self.stop()
+        for all_of in (self.groups, self.specs, self.keyed, self.kept, self.offers, self.there, self._runs):
+            all_of.clear()
+
 
 def _blocks(texts: Sequence[str], size: int, unit: int) -> np.ndarray:
     """Which blocks hold these ranges."""

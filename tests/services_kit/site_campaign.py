@@ -50,15 +50,15 @@ ASKED = (
 WRITES = ("put_site_group", "delete_site_group", "create_group")
 FAULTS = (
     "kill", "kill", "kill", "away", "slow", "hold", "source", "cut", "bytes", "store", "store", "letters", "letters",
-    "lost", "out",
+    "lost", "out", "lose",
 )  # fmt: skip
 PLANS = ("", "", "", "cancel", "cancel there", "forget", "cancel and forget", "again", "what cannot be")
 """What a user does who has ordered."""
 END_S = 120.0
 """A group that has not ended so long after the last fault never will."""
 QUICK = (
-    (coordinator, "LOST_S", 10.0), (own, "STILL_S", 15.0), (parents, "TELL_S", 0.2), (peers, "CONNECT_S", 15.0),
-    (peers, "HEAD_S", 15.0),
+    (coordinator, "LOST_S", 10.0), (coordinator, "FORGOTTEN_S", 3.0), (own, "STILL_S", 15.0), (parents, "TELL_S", 0.2),
+    (peers, "CONNECT_S", 15.0), (peers, "HEAD_S", 15.0),
 )  # fmt: skip
 
 
@@ -244,6 +244,15 @@ class Campaign:
             site.port.left = self._rng.randrange(1, 6)
         elif kind == "lost" and self._rng.random() < 0.4:
             self._lose(self._rng.choice(list(site.fabric.hosts)), site)
+        elif kind == "lose" and site.name not in ("ams", *self._down) and self._rng.random() < 0.5:
+            self._say(f"{site.name} has lost its store")
+            self._down.add(site.name)
+            await site.stop()
+            while self._posted:
+                await asyncio.sleep(0.01)
+            site.fabric.lose()
+            await site.start()
+            self._down.remove(site.name)
         elif kind == "out" and self._rng.random() < 0.4:
             await self._take_out(site, a_while)
 
