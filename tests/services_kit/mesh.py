@@ -178,6 +178,11 @@ class Fabric:
             self.groups[group]["state"] = "cancelled"
         return self._told(group)
 
+    async def forget_group(self, group: str) -> GroupRecord:
+        told = await self.group(group)
+        del self.groups[group]
+        return told
+
     async def resume_group(self, group: str) -> GroupRecord:
         names = self.groups[group]["receivers"]
         if all(self.hosts[name].lost for name in names):

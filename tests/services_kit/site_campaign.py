@@ -54,6 +54,8 @@ FAULTS = (
 )  # fmt: skip
 PLANS = ("", "", "", "cancel", "cancel there", "forget", "cancel and forget", "again", "what cannot be")
 """What a user does who has ordered."""
+MOST = 16
+"""Faults that come one after another, twice at a time."""
 END_S = 120.0
 """A group that has not ended so long after the last fault never will."""
 QUICK = (
@@ -81,8 +83,8 @@ class Wish:
 class Campaign:
     """One seed's. `said`: what happened, in seconds; `wrong`: what must not be."""
 
-    def __init__(self, seed: int) -> None:
-        self._rng, self._began = random.Random(seed), time.monotonic()
+    def __init__(self, seed: int, most: int) -> None:
+        self._rng, self._began, self._most = random.Random(seed), time.monotonic(), most
         self._sites: dict[str, Site] = {}
         self._down: set[str] = set()
         self._away: set[str] = set()
@@ -202,13 +204,13 @@ class Campaign:
         return sent
 
     async def _faults(self) -> None:
-        for _ in range(self._rng.randrange(2, 16)):
+        for _ in range(self._rng.randrange(2, self._most)):
             await asyncio.sleep(0.7 * self._rng.random())
             await self._fault(self._rng.choice(FAULTS), self._rng.choice(list(self._sites.values())))
 
     async def _fault(self, kind: str, site: Site) -> None:
         a_while = 0.8 * self._rng.random()
-        if self._rng.random() < 0.1:
+        if self._rng.random() < 0.1 and self._most == MOST:
             a_while = 4.0 + 2 * a_while  # longer than anybody is patient
         self._say(f"{kind} {site.name} {a_while:.2f}")
         if kind == "kill" and site.name not in self._down:
@@ -443,9 +445,9 @@ class Campaign:
                 self.wrong.append(f"{wish}: {name} has the bytes and is {row}")
 
 
-async def campaign(seed: int, folder: Path) -> list[str]:
-    """What went wrong, and then what happened; empty where nothing did."""
-    one = Campaign(seed)
+async def campaign(seed: int, folder: Path, most: int = MOST) -> list[str]:
+    """What went wrong, and then what happened; empty where nothing did. `most`: of fewer faults each is over soon."""
+    one = Campaign(seed, most)
     await one.run(folder)
     return [*one.wrong, *one.said] if one.wrong else []
 
