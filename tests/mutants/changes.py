@@ -38,6 +38,8 @@ _C_STATEMENT = re.compile(
     r"^\s+(?!return|break|continue|goto|case|default|static|const|struct|enum|union|unsigned|int|"
     r"uint|size_t|bool|char|void|double|long|dc_|assert)[\w>.\[\]()*&-]+.*;\s*$"
 )
+_C_LOG = re.compile(r"^\s*(?:log_(?:error|warn|info|debug|write)|\w*prefetch\w*) ?\(")
+_C_FUNCTION = re.compile(r"^\w.*?(\w+)\(")
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,21 @@ class Change:
 
 
 def of_c(path: str, text: str) -> Iterator[Change]:
-    """Every change within a C file's functions, line by line. Preprocessor lines and comments are left alone."""
-    inside_comment = False
+    """Every change within a C file's functions, line by line. Preprocessor lines, comments, what goes to a log and
+    hints to the processor are left alone: no test could tell."""
+    inside_comment = inside_log = False
+    function = ""
     depth = 0
     for number, line in enumerate(text.split("\n"), 1):
         if inside_comment or line.lstrip().startswith(("/*", "*")):
             inside_comment = "*/" not in line
+            continue
+        if depth == 0 and (named := _C_FUNCTION.match(line)):
+            function = named[1]
+        inside_log = inside_log or _C_LOG.match(line) is not None
+        if inside_log or "prefetch" in function:
+            inside_log = inside_log and not line.rstrip().endswith(";")
+            depth += line.count("{") - line.count("}")
             continue
         at_depth = depth
         depth += line.count("{") - line.count("}")
@@ -122,9 +133,32 @@ _PY_BINARY = {
 }
 
 
+_IDLE = {"gc", "slots", "frozen", "strict", "help", "description", "examples", "title", "summary"}
+"""What no test could tell: how a record is kept, whether a guard against ourselves is there, and words for people."""
+
+
+def _idle(tree: ast.AST) -> set[ast.AST]:
+    """What changes nothing for anybody: what goes to a log, annotations that bound nothing, `_IDLE`."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if ast.unparse(node.value.func).startswith(("log.", "logging.")):
+                found |= set(ast.walk(node))
+        elif isinstance(node, ast.keyword) and node.arg in _IDLE:
+            found |= set(ast.walk(node.value))
+        elif isinstance(node, ast.arg | ast.AnnAssign | ast.FunctionDef | ast.AsyncFunctionDef):
+            said = node.returns if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else node.annotation
+            inside = set(ast.walk(said)) if said else set()
+            if not any(isinstance(part, ast.Name) and part.id == "Annotated" for part in inside):
+                found |= inside
+    return found
+
+
 def of_python(path: str, text: str) -> Iterator[Change]:
-    """Every change of a Python file that stays within one line; texts and annotations are left alone."""
+    """Every change of a Python file that stays within one line. Texts, and what no test could tell, are left alone."""
     lines = text.split("\n")
+    tree = ast.parse(text, path)
+    idle = _idle(tree)
 
     def change(
         node: ast.AST, new: str, what: str, start: int | None = None, end: int | None = None
@@ -137,7 +171,9 @@ def of_python(path: str, text: str) -> Iterator[Change]:
         start, end = node.col_offset if start is None else start, node.end_col_offset if end is None else end
         yield Change(path, node.lineno, line, line[:start] + new + line[end:], what)
 
-    for node in ast.walk(ast.parse(text, path)):
+    for node in ast.walk(tree):
+        if node in idle:
+            continue
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and node.lineno == node.end_lineno:
             old, new = _PY_COMPARE[type(node.ops[0])]
             start, end = node.left.end_col_offset, node.comparators[0].col_offset

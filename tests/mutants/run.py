@@ -2,10 +2,11 @@
 
 A copy of the committed tree is built in build/mutants/tree, once, and the tests are watched in it, once: which lines
 each reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest
-first, until one fails. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A
-mutant that does not build is not counted and another takes its place. What survives and means nothing (an equivalent
+first, until one fails. What passes them all meets, within BROAD_S, its part's `broad` (parts.toml): campaigns and labs
+that reach it too. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A mutant that does not build is not counted and another takes its place. What survives and means nothing (an equivalent
 change) gets a row with the reason in tests/mutants/equivalent.toml. What is counted is of one commit; `--again` tries
-what survived at earlier ones. `--part` tries that part's share of the count.
+what survived at earlier ones. `--part` tries that part's share of the count. Not drawn is what no test could tell:
+what goes to a log, hints to the processor, how a record is kept, words for people (changes.py).
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ from tree import HERE, ROOT, WORK, Tree
 RESULTS = WORK / "results.jsonl"
 LIMIT = 1800.0
 """Seconds for a listed mistake. What needs longer has hung: noticed, too."""
+BROAD_S = 240.0
+"""Seconds for a part's `broad`. What is not over then has noticed nothing."""
 TRUSTED = 2
 """A test that passed so often without the change is not asked again whether it fails anyway."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*)$", re.M)
 COUNTED = ("killed", "survived", "same")
+BROADLY = "broadly"
+"""Who has noticed, where it was a part's `broad`."""
 NOTHING = 5
 """What pytest says when it was given no test."""
 ARGUMENTS = 400
@@ -74,6 +79,8 @@ class Part:
     without: list[str] = field(default_factory=list)
     last: str = "true"
     """C tests that are asked when no other has noticed."""
+    broad: str = "true"
+    """What is asked after all of these: campaigns and labs of `make test` and `make test-long`."""
 
     def changes(self, tree: Path) -> list[Change]:
         left_out = {path for pattern in self.without for path in tree.glob(pattern)}
@@ -204,11 +211,15 @@ class Campaign:
             if code in (0, NOTHING):
                 stage = []
                 code = tree.run(part.last, 900.0)
-            if code == 0:
+            broadly = code == 0 and tree.run(part.broad, BROAD_S) not in (0, None)
+            if code == 0 and not broadly:
                 return result("survived")
             suspect = self.failed(tree.log.read_text(errors="replace"))
         finally:
             path.write_text(before)
+        if broadly:
+            good = build() == 0 and tree.run(part.broad, BROAD_S) == 0
+            return result("killed", BROADLY) if good else result("survived")
         if suspect and self.passed[suspect] >= TRUSTED:
             return result("killed", suspect)
         if code is not None and not stage:
@@ -358,11 +369,13 @@ def report(results: list[Result]) -> int:
     }
     survivors = [r for r in counted if r.outcome == "survived" and r not in told]
     same = sum(r.outcome == "same" for r in counted)
-    print("part             tried  noticed  equivalent  open")
+    print("part             tried  noticed  broadly  equivalent  open")
     for part in [*dict.fromkeys(r.part for r in counted), ""]:
         mine = [r for r in counted if part in ("", r.part)]
         noticed, left = (sum(r.outcome == "killed" for r in mine), sum(r in survivors for r in mine))
-        print(f"{part or 'all':16} {len(mine):5} {noticed:8} {len(mine) - noticed - left:11} {left:5}")
+        broadly = sum(r.outcome == "killed" and r.by == BROADLY for r in mine)
+        equal = len(mine) - noticed - left
+        print(f"{part or 'all':16} {len(mine):5} {noticed:8} {broadly:8} {equal:11} {left:5}")
     for r in survivors:
         print(f"survived: {r.change.path}:{r.change.line} {r.change.what}")
         print(f"  - {r.change.old.strip()}\n  + {r.change.new.strip()}")

@@ -67,6 +67,48 @@ def test_python_changes_can_be_read_and_leave_texts_alone():
     assert "        pass" in {c.new for c in found}
 
 
+def test_what_no_test_could_tell_is_not_drawn() -> None:
+    c = """int f(int n)
+{
+  log_warn("%d", n + 1);
+  log_error("a long one: %d",
+            n + 2);
+  return n + 3;
+}
+static void prefetch_all(int n)
+{
+  touch(n + 4);
+}
+int g(int n)
+{
+  return n + 5;
+}
+"""
+    assert {change.line for change in changes.of_c("f.c", c)} == {6, 14}
+    python = """@dataclass(frozen=True, order=True)
+class A(Struct, gc=False):
+    x: Literal[3]
+    y: Annotated[int, Le(4)] = 5
+
+def f(n: Literal[1] = 2) -> Literal[6]:
+    log.info("%d", n + 1)
+    parser.add_argument("--n", default=7, help="so many: %d" % 8)
+    return zip(range(n + 9), strict=True)
+"""
+    said = {change.new.strip() for change in changes.of_python("f.py", python)}
+    assert {line for line in said if "strict" in line} == {
+        "return zip(range(n - 9), strict=True)",
+        "return zip(range(n + 10), strict=True)",
+    }
+    assert "@dataclass(frozen=True, order=False)" in said and "@dataclass(frozen=False, order=True)" not in said
+    assert "y: Annotated[int, Le(5)] = 5" in said and "y: Annotated[int, Le(4)] = 6" in said
+    assert "def f(n: Literal[1] = 3) -> Literal[6]:" in said
+    assert {line for line in said if "add_argument" in line} == {
+        'parser.add_argument("--n", default=8, help="so many: %d" % 8)'
+    }
+    assert not {line for line in said if line.startswith(("class", "x:", "log"))}
+
+
 def test_a_change_of_a_line_that_is_another_by_now_is_refused():
     change = next(changes.of_c("f.c", C))
     with pytest.raises(ValueError, match="not what it was"):
@@ -100,6 +142,29 @@ def test_a_change_of_the_core_meets_its_tests_in_c_those_named_as_its_file_first
     asked = re.search(rb"for t in (.*?);", done.stdout)
     assert asked and asked[1].split()[0].endswith(b"/test_trees"), done.stderr
     assert len(asked[1].split()) == len(list(ROOT.glob("libdatacast/tests/test_*.c")))
+
+
+@pytest.mark.parametrize(
+    ("broad", "outcome"),
+    [
+        ("! grep -q 'n - 1' f.c", ("killed", run.BROADLY)),
+        ("true", ("survived", "")),
+        ("false", ("survived", "")),  # it fails without the change, too
+    ],
+)
+def test_what_passes_all_tests_of_its_part_meets_what_is_broader(
+    broad: str, outcome: tuple[str, str], tmp_path: Path
+) -> None:
+    tree = Tree()
+    tree.path, tree.log = tmp_path, tmp_path / "log"
+    (tmp_path / "build").mkdir()
+    text = "int f(int n);\nint f(int n)\n{\n  return n + 1;\n}\n"
+    (tmp_path / "f.c").write_text(text)
+    change = next(change for change in changes.of_c("f.c", text) if change.new == "  return n - 1;")
+    part = run.Part("a", 1, ["f.c"], [], broad=broad)
+    result = run.Campaign("", cover.Cover()).attempt(tree, part, change)
+    assert (result.outcome, result.by) == outcome
+    assert (tmp_path / "f.c").read_text() == text
 
 
 def test_what_hangs_is_ended_and_says_so(tmp_path: Path) -> None:
