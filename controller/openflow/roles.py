@@ -36,8 +36,6 @@ class Seat:
     generation: int = NO_GENERATION
     """The highest that the switch has told of."""
     due: float = 0.0
-    leader: int | None = None
-    """Another one whose lease was seen."""
 
     @property
     def leads(self) -> bool:
@@ -69,7 +67,6 @@ class Roles:
         if seat is None or seat.state not in ("asking", "waiting"):
             return []
         leases = {cookie for cookie in cookies if cookie >> 32 == LEASE} - {self.cookie}
-        seat.leader = min(leases, default=None)
         if leases:
             seat.state, seat.due = "waiting", now + LOOK_S
             return []
@@ -84,7 +81,7 @@ class Roles:
             return []
         seat.generation = generation
         if seat.state == "claiming" and master:
-            seat.state, seat.leader = "leading", None
+            seat.state = "leading"
             return self._renew(now, seat)
         return []
 

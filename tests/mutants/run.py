@@ -3,10 +3,11 @@
 A copy of the committed tree is built in build/mutants/tree, once, and the tests are watched in it, once: which lines
 each reaches (reach.py). A change is built (one object, one link) and meets the tests that reach its line, the quickest
 first, until one fails. What passes them all meets, within BROAD_S, its part's `broad` (parts.toml): campaigns and labs
-that reach it too. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A mutant that does not build is not counted and another takes its place. What survives and means nothing (an equivalent
-change) gets a row with the reason in tests/mutants/equivalent.toml. What is counted is of one commit; `--again` tries
-what survived at earlier ones. `--part` tries that part's share of the count. Not drawn is what no test could tell:
-what goes to a log, hints to the processor, how a record is kept, words for people (changes.py).
+that reach it too. Results grow in build/mutants/results.jsonl, a line each, so a run that was stopped goes on. A mutant
+that does not build is not counted and another takes its place. What survives and means nothing (an equivalent change)
+gets a row with the reason in tests/mutants/equivalent.toml. What is counted is of one commit; `--again` tries what
+survived at earlier ones. `--part` tries that part's share of the count. Not drawn is what no test could tell: what goes
+to a log, hints to the processor, how a record is kept, words for people (changes.py).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from fake_switch import FakeSwitch
 from scapy.layers.l2 import ARP, Ether
 
-from datacast.controller.openflow import rules
+from datacast.controller.openflow import language, rules
 from datacast.controller.openflow.messages import FlowAdd, FlowDelete
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.desired import Desired, desired
@@ -95,6 +95,17 @@ def test_drop_reasons() -> None:
         switch.packets.clear()
         assert switch.receive(1, bytes(stack(label) / Datacast(type="data"))) == []
         assert [reason[c] for c in switch.packets][-1] == f"drop {expected}", label
+
+
+def test_what_several_rules_refused_for_one_reason_is_added_up() -> None:
+    want = wanted()
+    refusing = [rule for rule in rules.rules(want) if rule.purpose.startswith("drop ")]
+    counters = {rule.cookie: {"packets": 10 ** at} for at, rule in enumerate(refusing)}
+    sums = {rule.purpose.removeprefix("drop "): 0 for rule in refusing}
+    for at, rule in enumerate(refusing):
+        sums[rule.purpose.removeprefix("drop ")] += 10 ** at
+    assert language.drops(want, counters) == sums and sums["label"] not in counters.values()
+    assert language.drops(want, {}) == dict.fromkeys(sums, 0)
 
 
 def test_ethernet_is_forwarded_as_ever_and_lldp_is_the_controllers() -> None:
