@@ -308,6 +308,7 @@ class Manager:
             lost = [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]
             for port in lost:
                 del session.seen[port]
+                session.problems.pop(f"cabling_{port}", None)
             concerned |= self.cables.touched(name, lost)
             if session.connected and session.have is not None:
                 effects += [Send(name, self._language(session).packet_out(

@@ -151,6 +151,7 @@ def test_an_audit_log_that_cannot_be_written_is_told_of_and_costs_nobody_an_answ
     async def act(http: httpx.AsyncClient) -> tuple[httpx.Response, str]:
         for _ in range(2):
             answer = await http.post("/groups", json=ORDER)
+            assert caplog.text.count("audit.jsonl cannot be written: No such file or directory") == 1
         folder.mkdir()
         await http.post("/groups", json=ORDER)
         return answer, (await http.get("/metrics")).text

@@ -394,6 +394,23 @@ def test_a_cable_that_leads_elsewhere_is_told(world: World) -> None:
     assert any("port 1 leads to port 1 of s1" in p for p in world.manager.summary("s0").problems)
 
 
+@pytest.mark.parametrize("way", ["down", "silent", "right"])
+def test_what_is_told_of_a_cable_goes_with_what_was_seen_at_it(world: World, way: str) -> None:
+    world.connect_all()
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 2, sealed(world, "s1", 1)))
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 1, sealed(world, "s1", 0)))
+    assert len(world.manager.summary("s0").problems) == 2
+    if way == "down":
+        world.port("s0", 2, up=False)
+    elif way == "right":
+        world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 2, sealed(world, "s1", 0)))
+    else:
+        world.tick(LLDP_LIFE_S - 1)
+        world.do(world.manager.packet_in(world.now, world.t_ns, "s0", 1, sealed(world, "s1", 0)))
+        world.tick(2)
+    assert [text.partition(" leads")[0] for text in world.manager.summary("s0").problems] == ["port 0"]
+
+
 def test_garbage_from_a_switch_is_nothing(world: World) -> None:
     world.connect_all()
     for frame in (b"", b"\0" * 13, bytes(Ether(type=0x88CC)), sealed(world, "s1", 0)[:25]):
