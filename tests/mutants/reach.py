@@ -147,9 +147,8 @@ class Reach:
             if str(file) != own:
                 self.read(file, last, lines)
         for name, reached in self.places.items():
-            program = next((path for path in (ROOT / "build").rglob(name) if path.is_file()), None)
-            program = program or next((ROOT / "libdatacast").rglob(name), None)
-            if program is None:
+            program = Path(name.replace("!", "/"))
+            if not program.is_file():
                 continue
             places, of = blocks(program)
             for test, found in reached.items():

@@ -30,9 +30,14 @@ __attribute__((constructor)) static void begin(void)
   Dl_info me;
   if (!folder || reached || !dladdr((void *)(uintptr_t)begin, &me))
     return;
-  char path[4096];
-  const char *slash = strrchr(me.dli_fname, '/');
-  snprintf(path, sizeof path, "%s/%s", folder, slash ? slash + 1 : me.dli_fname);
+  char path[4096], real[4096];
+  if (realpath(me.dli_fname, real) == NULL && realpath("/proc/self/exe", real) == NULL)
+    return;
+  for (char *c = real; *c != '\0'; c++) /* build/x and build/asan/x are two */
+    if (*c == '/')
+      *c = '!';
+  if (snprintf(path, sizeof path, "%s/%s", folder, real) >= (int)sizeof path)
+    return;
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0)
     return;

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import changes
 import cover
 import run
-from tree import Tree
+from tree import HERE, Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,6 +165,22 @@ def test_what_passes_all_tests_of_its_part_meets_what_is_broader(
     result = run.Campaign("", cover.Cover()).attempt(tree, part, change)
     assert (result.outcome, result.by) == outcome
     assert (tmp_path / "f.c").read_text() == text
+
+
+def test_two_programs_of_one_name_say_each_for_itself_what_they_reach(tmp_path: Path) -> None:
+    """Of a switch built with ASan, which most tests start, nothing was known until 29 November."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (tmp_path / "f.c").write_text("int main(void) { return 0; }\n")
+    mark = tmp_path / "reached.o"
+    subprocess.run(["gcc", "-c", str(HERE / "reached.c"), "-o", str(mark)], check=True)
+    gcc = ["gcc", "-fsanitize-coverage=trace-pc", str(tmp_path / "f.c"), str(mark)]
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        subprocess.run([*gcc, "-o", str(tmp_path / folder / "f")], check=True)
+        subprocess.run(["./f"], check=True, cwd=tmp_path / folder, env={"DATACAST_REACH": str(marks)})
+    programs = [Path(path.name.replace("!", "/")) for path in marks.iterdir()]
+    assert sorted(programs) == [tmp_path / "one/f", tmp_path / "two/f"]
 
 
 def test_what_hangs_is_ended_and_says_so(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class Tree:
             subprocess.run(["cp", "-a", "--reflink=auto", str(ROOT / ".venv"), str(self.path)], check=True)
             self.moved(ROOT)
         print(f"building {revision[:10]} in {self.path.relative_to(ROOT)}", flush=True)
-        self.must("mkdir -p build && /usr/bin/gcc -O2 -fPIC -Wall -c tests/mutants/reached.c -o build/reached.o")
+        self.must(f"mkdir -p build && /usr/bin/gcc -O2 -fPIC -Wall -c {HERE}/reached.c -o build/reached.o")
         self.must("make build && make -s " + " ".join(PROGRAMS))
         self.must(f"make -j2 -f {HERE}/core.mk")
 
