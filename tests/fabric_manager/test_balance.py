@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from simulated import run
 from small import star, until
 
@@ -106,6 +107,46 @@ def test_a_group_that_ends_soon_or_is_not_under_way_stays(changes) -> None:
     world.come("two")
     world.pass_by(60)
     assert world.moved == [] and left_s(record("g", "one", **changes)) < module.LEFT_S
+
+
+def test_how_long_a_group_goes_on_is_what_is_left_of_it_at_its_rate() -> None:
+    half = Progress(size=10**9, rate_bps=10**8, fraction=0.25, adopt=ADOPT)
+    assert left_s(record("g", "one", progress=half)) == 60.0
+    assert left_s(record("g", "one", progress=structs.replace(half, rate_bps=1, size=10))) == 60.0
+    assert left_s(record("g", "one", progress=structs.replace(half, size=None))) == 0.0
+    assert left_s(record("g", "one", progress=half, told_epoch=2)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("groups", "receivers", "left", "moved"),
+    [
+        (2, module.GAIN // 2, module.LEFT_S, 1),  # as little as moves
+        (2, module.GAIN // 2, module.LEFT_S - 0.1, 0),
+        (2, module.GAIN // 2 - 1, module.LEFT_S, 0),
+        (1, module.GAIN, module.LEFT_S, 0),
+    ],
+)
+def test_as_few_groups_and_receivers_as_make_a_difference_and_one_less(
+    groups: int, receivers: int, left: float, moved: int
+) -> None:
+    spec = GroupSpec(source="a", source_path="/f", receivers=[f"r{n}" for n in range(receivers)])
+    lasts = Progress(size=round(left * 10**6), rate_bps=8 * 10**6, adopt=ADOPT)
+    world = World([record(f"g{n}", "one", spec=spec, progress=lasts) for n in range(groups)])
+    world.come("one")
+    world.come("two")
+    world.pass_by(60)
+    assert len(world.moved) == moved
+
+
+@pytest.mark.parametrize("fuller", range(2, 13))
+def test_workers_whose_groups_differ_by_less_than_a_quarter_are_alike(fuller: int) -> None:
+    both = [record(f"g{n}", "one") for n in range(fuller)] + [record(f"k{n}", "two") for n in range(2)]
+    world = World(both)
+    world.come("one")
+    world.come("two")
+    world.pass_by(60)
+    of = [sum(r.lease == lease for r in world.records.values()) for lease in ("one", "two")]
+    assert of[0] - of[1] < max(module.APART, module.PART * of[0]) <= of[0] - of[1] + 2, of
 
 
 def test_nothing_moves_while_groups_wait_for_a_worker() -> None:
