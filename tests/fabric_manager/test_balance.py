@@ -67,6 +67,10 @@ def test_a_worker_that_comes_gets_groups_until_both_have_as_many() -> None:
     world.come("two")
     world.pass_by(CALM_S - 0.2)
     assert world.moved == [], "it has just come"
+    world.pass_by(0.3)
+    assert world.moved == ["g7"]
+    world.pass_by(CALM_S - 0.3)
+    assert world.moved == ["g7"], "everybody is left alone after a move"
     world.pass_by(60)
     assert world.moved == ["g7", "g6", "g5", "g4"], "those that go on for longest, and no further"
 

@@ -96,6 +96,28 @@ def test_what_is_said_in_anothers_name_is_refused(epoch: int, lease: str) -> Non
         apply(record, told, 1)
 
 
+def test_who_is_stale_is_told_which_epoch_is_over_or_how_the_group_has_ended() -> None:
+    record = running()
+    moved = after(record, OwnerLost(1, "it died"), Assigned("v", "M"))
+    ended = after(record, report(record, "failed"))
+    for known, text in ((moved, "epoch 1 of group g-1 is over: it is at 2"), (ended, "group g-1 has ended (failed)")):
+        with pytest.raises(Stale) as refused:
+            apply(known, report(record, "running"), 1)
+        told = refused.value.to_json()
+        assert (told["status"], told["code"], told["what"], told["detail"]) == (409, "stale", "g-1", text)
+        assert told["remedy"] == "stop working on the group"
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+def test_a_worker_that_is_lost_takes_only_the_groups_that_it_has_in_their_epoch(epoch: int) -> None:
+    record = running(0.5)
+    nobodys = after(record, OwnerLost(1, "it died"))
+    ended = after(record, report(record, "done", receivers=done("a", "b")))
+    for known in (nobodys, ended, *([record] if epoch != 1 else [])):
+        outcome = apply(known, OwnerLost(epoch, "it died"), 9)
+        assert outcome.record is known and not outcome.effects and not outcome.durable
+
+
 def test_two_masters_never_have_a_group() -> None:
     record = running()
     with pytest.raises(Stale):
@@ -149,6 +171,7 @@ def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() 
     record = after(record, Assigned("w", "L"))
     record = after(record, OwnerLost(record.epoch, "it died"))
     assert record.state == "failed" and record.progress.error and record.progress.error.code == "master_died"
+    assert after(record, Resume()).fruitless == 0, "the reason is gone"
 
 
 def test_cancelling() -> None:
