@@ -39,6 +39,37 @@ def test_events_that_were_missed_are_there_for_a_while() -> None:
     assert hub.since(hub.last) == []
     assert hub.since(begin) is None, "too long ago"
     assert Hub().since(late) is None and hub.since("x") is None and hub.since(f"{begin[:-1]}99999") is None
+    for wrong in ("", "-1", "+1", "²", "x", "1 "):
+        assert hub.since(begin[:-1] + wrong) is None, "no number"
+
+
+def test_half_of_what_a_stream_may_lag_behind_is_kept_to_the_event() -> None:
+    hub = Hub()
+    marks = [hub.last]
+    for number in range(QUEUE_MAX // 2 + 1):
+        hub.publish(change(number))
+        marks.append(hub.last)
+    assert hub.since(marks[0]) is None and len(hub.since(marks[1]) or []) == QUEUE_MAX // 2
+
+
+def test_a_leader_knows_whether_anybody_follows_it() -> None:
+    hub = Hub()
+    assert not hub.followed.is_set()
+    one, two, other = hub.follow(), hub.follow(), hub.subscribe(lambda event: True)
+    for gone, followed in ((other, True), (one, True), (two, False)):
+        assert hub.followed.is_set()
+        hub.unsubscribe(gone)
+        assert hub.followed.is_set() is followed
+    assert hub.streams == 0
+    hub.publish(change(1))
+    assert one.queue.empty() and other.queue.empty(), "who is gone hears no more"
+
+
+def test_when_a_hub_closes_every_stream_ends() -> None:
+    hub = Hub()
+    streams = [hub.subscribe(lambda event: True), hub.follow()]
+    hub.close()
+    assert all(one.closed and one.queue.get_nowait() is None for one in streams)
 
 
 def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

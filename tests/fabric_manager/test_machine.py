@@ -210,10 +210,16 @@ def test_receivers_come_and_go_and_the_last_one_takes_the_group_with_it() -> Non
     record = after(outcome.record, Leave("c"), Leave("a"))
     assert record.receivers == ["b"] and record.state == "running"
     assert after(record, Leave("b")).state == "cancelling"
-    with pytest.raises(Problem, match="no receiver"):
-        apply(record, Leave("z"), 2)
-    with pytest.raises(Problem, match="receivers join and leave one that runs"):
-        apply(after(record, Cancel()), Join("d"), 3)
+    for known, event, status, code in (
+        (record, Leave("z"), 404, "no_receiver"),
+        (after(record, Cancel()), Join("d"), 409, "ended"),
+        (after(record, Cancel()), Leave("b"), 409, "ended"),
+        (record, Resume(), 409, "not_resumable"),
+    ):
+        with pytest.raises(Problem) as refused:
+            apply(known, event, 3)
+        told = refused.value.to_json()
+        assert (told["status"], told["code"]) == (status, code) and known.id in told["detail"] and told["remedy"]
 
 
 def test_nobody_joins_by_a_report_and_arcs_are_told_once() -> None:
