@@ -135,6 +135,7 @@ class Campaign:
         """How often a test passed without a change, after it had failed with one."""
         self.noticed: dict[str, Counter[str]] = {}
         self.results: list[Result] = []
+        self.means_nothing = equivalent()
 
     def add(self, result: Result) -> None:
         self.results.append(result)
@@ -183,6 +184,9 @@ class Campaign:
 
         def build() -> int | None:
             return tree.run(part.build, 600.0)
+
+        if (change.path, change.old.strip(), change.new.strip()) in self.means_nothing:
+            return result("survived")  # as it would, after all tests
 
         code: int | None = 0
         stage: list[str] = []

@@ -167,6 +167,16 @@ def test_what_passes_all_tests_of_its_part_meets_what_is_broader(
     assert (tmp_path / "f.c").read_text() == text
 
 
+def test_a_change_that_is_known_to_mean_nothing_is_not_tried(tmp_path: Path) -> None:
+    (path, old, new), _ = next(iter(run.equivalent().items()))
+    tree, change = Tree(), changes.Change(path, 1, old, new, "")
+    tree.path = tmp_path
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(old)
+    result = run.Campaign("", cover.Cover()).attempt(tree, run.Part("a", 1, [], [], build="false"), change)
+    assert result.outcome == "survived" and (tmp_path / path).read_text() == old
+
+
 def test_two_programs_of_one_name_say_each_for_itself_what_they_reach(tmp_path: Path) -> None:
     """Of a switch built with ASan, which most tests start, nothing was known until 29 November."""
     marks = tmp_path / "marks"
