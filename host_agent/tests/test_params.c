@@ -1,4 +1,6 @@
 /* Options and members of messages: what is taken and what is refused. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "datapath/tests/check.h"
@@ -93,6 +95,65 @@ static void tree_objects(void)
     CHECK(trees(bad[i], NULL) == -1);
 }
 
+/* Of a tree at 1 Mbit/s: what a member was, or 0 where it is refused; `text` NULL: it is absent. */
+static bool member(const char *key, const char *text, struct tree_params *t)
+{
+  char all[256];
+  snprintf(all, sizeof all, "{\"trees\":[{\"id\":1,\"rate_max_bps\":1000000%s%s%s%s}]}", text == NULL ? "" : ",\"",
+           text == NULL ? "" : key, text == NULL ? "" : "\":", text == NULL ? "" : text);
+  return trees(all, t) == 1;
+}
+
+static void both_ends_of_each_member_are_taken_and_none_beyond(void)
+{
+  static struct tree_params t;
+  static const struct {
+    const char *key;
+    uint64_t min, max, usual, unit; /* of what it is kept in */
+    const void *at;
+    size_t size;
+  } all[] = {
+#define AT(m) &t.m, sizeof t.m
+      {"delta_bps", 0, UINT64_C(1) << 42, 50000, 1, AT(rate.delta)},
+      {"interval_us", 10, 60000000, 1000, DC_US, AT(rate.interval)},
+      {"burst", 1, 4096, 2, 1, AT(burst)},
+      {"credits", 1, DC_PLAN_CREDITS_MAX, 16, 1, AT(rate.credits)},
+      {"batch", 1, DC_BATCH_MAX, 1, 1, AT(batch)},
+      {"rto_min_ms", 1, 60000, 10, DC_MS, AT(rto_min)},
+      {"cache_bytes", 0, UINT64_C(1) << 32, 0, 1, AT(cache_bytes)},
+      {"packet_bytes", 0, DC_PAYLOAD_MAX + DC_PREFIX_MAX, 0, 1, AT(rate.packet_bytes)},
+      {"patience_ms", 0, 10000, 0, DC_MS, AT(patience)},
+#undef AT
+  };
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    const uint64_t taken[] = {all[i].min, all[i].max, all[i].usual};
+    for (size_t k = 0; k < 3; k++) {
+      char text[32];
+      snprintf(text, sizeof text, "%" PRIu64, taken[k]);
+      CHECK(member(all[i].key, k == 2 ? NULL : text, &t));
+      uint64_t is = all[i].size == 4 ? *(const uint32_t *)all[i].at : *(const uint64_t *)all[i].at;
+      CHECK(is == taken[k] * all[i].unit);
+      if (k == 2)
+        break;
+      snprintf(text, sizeof text, "%" PRId64, (int64_t)taken[k] + (k == 0 ? -1 : 1));
+      CHECK(!member(all[i].key, text, &t));
+    }
+  }
+  static const char *const rates[] = {"1000", "4398046511104"}, *const wrong[] = {"999", "4398046511105"};
+  for (size_t k = 0; k < 2; k++)
+    CHECK(member("rate_init_bps", rates[k], &t) && !member("rate_init_bps", wrong[k], &t));
+  CHECK(t.rate.rate_init == 1000000); /* no more than the most */
+  CHECK(member("rate_init_bps", NULL, &t) && t.rate.rate_init == 1000000);
+  char many[GROUP_TREES_MAX * 40 + 64];
+  for (int n = GROUP_TREES_MAX; n <= GROUP_TREES_MAX + 1; n++) {
+    size_t at = (size_t)snprintf(many, sizeof many, "{\"trees\":[");
+    for (int i = 0; i < n; i++)
+      at += (size_t)snprintf(many + at, sizeof many - at, "%s{\"id\":%d,\"rate_max_bps\":1000}", i > 0 ? "," : "", i);
+    snprintf(many + at, sizeof many - at, "]}");
+    CHECK(trees(many, NULL) == (n == GROUP_TREES_MAX ? n : -1));
+  }
+}
+
 static bool layout(const char *text, struct dc_layout *l)
 {
   struct fault why;
@@ -107,6 +168,12 @@ static void layouts(void)
   struct dc_layout l;
   CHECK(layout("{\"size\":0,\"piece\":1,\"per_block\":1}", &l) && dc_layout_pieces(&l) == 0);
   CHECK(layout("{\"size\":4294967296,\"piece\":9000,\"per_block\":116}", &l) && dc_layout_blocks(&l) == 4114);
+  CHECK(layout("{\"size\":9007199254740991,\"piece\":9000,\"per_block\":4294967295}", &l) == false); /* too many pieces */
+  CHECK(layout("{\"size\":134217728,\"piece\":1,\"per_block\":512}", &l) && dc_layout_blocks(&l) == BLOCKS_MAX);
+  CHECK(!layout("{\"size\":134217729,\"piece\":1,\"per_block\":513}", &l)); /* one piece more */
+  CHECK(layout("{\"size\":262144,\"piece\":1,\"per_block\":1}", &l));
+  CHECK(!layout("{\"size\":262145,\"piece\":1,\"per_block\":1}", &l)); /* one block more */
+  CHECK(layout("{\"size\":9000,\"piece\":9000,\"per_block\":1}", &l) && l.piece == 9000 && l.per_block == 1);
   CHECK(!layout("{\"size\":1,\"piece\":9001,\"per_block\":1}", &l)); /* more than a packet here */
   CHECK(!layout("{\"size\":1,\"piece\":0,\"per_block\":1}", &l));
   CHECK(!layout("{\"size\":1,\"piece\":1,\"per_block\":0}", &l));
@@ -124,6 +191,14 @@ static void hex(void)
   CHECK(strcmp(text, "00abff") == 0);
   CHECK(hex_read(back, 3, text, 6) && memcmp(b, back, 3) == 0);
   CHECK(!hex_read(back, 3, "00abf", 5) && !hex_read(back, 3, "00abfg", 6) && !hex_read(back, 3, "00ABFF", 6));
+  for (size_t i = 0; i < 6; i++) /* whichever digit is none */
+    for (const char *wrong = "/:`gG \xff"; *wrong != '\0'; wrong++) {
+      char spoilt[7];
+      memcpy(spoilt, text, sizeof spoilt);
+      spoilt[i] = *wrong;
+      CHECK(!hex_read(back, 3, spoilt, 6));
+    }
+  CHECK(hex_read(back, 3, "019af0", 6) && back[0] == 1 && back[1] == 0x9a && back[2] == 0xf0);
   CHECK(!hex_read(back, 2, text, 6) && hex_read(back, 0, "", 0));
 }
 
@@ -190,6 +265,7 @@ static void tunnels(void)
 int main(void)
 {
   tree_objects();
+  both_ends_of_each_member_are_taken_and_none_beyond();
   a_receivers_timers();
   layouts();
   hex();
