@@ -168,7 +168,8 @@ static void layouts(void)
   struct dc_layout l;
   CHECK(layout("{\"size\":0,\"piece\":1,\"per_block\":1}", &l) && dc_layout_pieces(&l) == 0);
   CHECK(layout("{\"size\":4294967296,\"piece\":9000,\"per_block\":116}", &l) && dc_layout_blocks(&l) == 4114);
-  CHECK(layout("{\"size\":9007199254740991,\"piece\":9000,\"per_block\":4294967295}", &l) == false); /* too many pieces */
+  CHECK(layout("{\"size\":9007199254740991,\"piece\":9000,\"per_block\":4294967295}", &l) ==
+        false); /* too many pieces */
   CHECK(layout("{\"size\":134217728,\"piece\":1,\"per_block\":512}", &l) && dc_layout_blocks(&l) == BLOCKS_MAX);
   CHECK(!layout("{\"size\":134217729,\"piece\":1,\"per_block\":513}", &l)); /* one piece more */
   CHECK(layout("{\"size\":262144,\"piece\":1,\"per_block\":1}", &l));
