@@ -538,8 +538,8 @@ static int tries(const int *stopping, struct job *j, struct origin *o, uint64_t 
     long ms = next_try(again, j, &a, now);
     if (ms < 0)
       return -1;
-    if (f->objects != NULL)
-      objects_waits(f->objects, &f->why, !*waits);
+    if (f->objects != NULL && !objects_waits(f->objects, &f->why, !*waits))
+      return EAGAIN;
     *waits = f->objects != NULL;
     if (!rest(stopping, f, ms))
       return EINTR;

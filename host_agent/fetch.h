@@ -25,7 +25,8 @@ struct job *fetch_probe(struct origin *o) __attribute__((nonnull));
 struct job *fetch_bytes(struct objects *o, struct file *file, uint64_t off, uint64_t len, uint64_t block)
     __attribute__((nonnull));
 void fetch_free(struct fetch *f);
-/* In a thread: with retries, until it is done, cannot be, or `stopping` is set. The job's error: 0, EINTR, or -1 with why. */
+/* In a thread: with retries, until it is done, cannot be, or `stopping` is set. The job's error: 0, EINTR, EAGAIN (the origin has no
+ * time, and one of its requests is enough to find out when it has), or -1 with why. */
 int fetch_run(const int *stopping, struct job *j) __attribute__((nonnull));
 /* A thread that ran some ends. */
 void fetch_thread_ends(void);

@@ -72,10 +72,17 @@ static void fetched(struct job *j)
     group_fail(g, &why);
     return;
   }
-  if (j->error != 0 && j->error != EINTR) {
+  if (j->error == EAGAIN) { /* once the one that waits goes on */
+    for (uint32_t b = first; b < first + n; b++)
+      f->state[b] = WANTED;
+    f->wanted += n;
+  } else if (j->error != 0 && j->error != EINTR) {
     log_warn("group %s: blocks %u to %u: %s", g->id, first, first + n - 1, why.text);
     group_event(g, "not_fetched",
                 json_pack("{s:I,s:s,s:s}", "block", (json_int_t)first, "code", why.code, "error", why.text));
+    for (uint32_t b = 0; b < g->receiver->blocks; b++) /* others are ordered what it was */
+      f->state[b] = f->state[b] == WANTED ? IDLE : f->state[b];
+    f->wanted = 0;
   }
   for (uint32_t b = first; j->error != 0 && b < first + n; b++)
     blocks_doubt(g, b);
@@ -118,9 +125,11 @@ static uint32_t at_once(const struct fetching *f, uint64_t block)
   return (uint32_t)within(within(bytes / FETCH_AT_ONCE, least, FETCH_BYTES_MAX) / block, 1, FETCH_BLOCKS_MAX);
 }
 
-/* How many requests there may be. */
+/* How many requests there may be: one of an origin that has no time. */
 static uint32_t beside(const struct fetching *f, uint64_t block)
 {
+  if (objects_busy(f->objects))
+    return 1;
   return f->speed == 0 ? FETCH_AT_ONCE : (uint32_t)within(under_way(f) / (at_once(f, block) * block), 2, FETCH_AT_ONCE);
 }
 

@@ -47,12 +47,18 @@ void objects_unref(struct objects *o)
   free(o);
 }
 
-void objects_waits(struct objects *o, const struct fault *why, bool first)
+static bool busy(const struct fault *why) { return strcmp(why->code, "throttled") == 0; }
+
+bool objects_waits(struct objects *o, const struct fault *why, bool first)
 {
   pthread_mutex_lock(&o->lock);
-  o->waiting += first;
-  o->why = *why;
+  bool may = !(first && busy(why) && o->waiting > 0 && busy(&o->why));
+  if (may) {
+    o->waiting += first;
+    o->why = *why;
+  }
   pthread_mutex_unlock(&o->lock);
+  return may;
 }
 
 void objects_goes_on(struct objects *o)
@@ -70,6 +76,12 @@ bool objects_wait(struct objects *o, struct fault *why)
     *why = o->why;
   pthread_mutex_unlock(&o->lock);
   return waits;
+}
+
+bool objects_busy(struct objects *o)
+{
+  struct fault why;
+  return objects_wait(o, &why) && busy(&why);
 }
 
 void objects_came(struct objects *o, uint64_t now) { __atomic_store_n(&o->last, now, __ATOMIC_RELAXED); }

@@ -21,8 +21,11 @@ struct objects *objects_ref(struct objects *o) __attribute__((nonnull));
 void objects_unref(struct objects *o);
 
 /* A request is refused for now, and made again until objects_goes_on: so long `why` is told of the group. In any thread, as what
- * follows. */
-void objects_waits(struct objects *o, const struct fault *why, bool first) __attribute__((nonnull));
+ * follows. `first`: it is the first time. False: the origin has no time, another one waits for that already, and nothing is
+ * noted. */
+bool objects_waits(struct objects *o, const struct fault *why, bool first) __attribute__((nonnull));
+/* It has none, and a request waits for it. */
+bool objects_busy(struct objects *o) __attribute__((nonnull));
 void objects_goes_on(struct objects *o) __attribute__((nonnull));
 /* False: nothing is refused now. */
 bool objects_wait(struct objects *o, struct fault *why) __attribute__((nonnull));

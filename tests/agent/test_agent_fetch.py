@@ -288,26 +288,46 @@ def test_a_group_closed_while_its_origin_stands_still_is_opened_again_soon(fetch
     until(lambda: fetcher.open(liar.url(), '"one"')["ok"], "nobody has the file any more", 30.0)
 
 
+def begun(fetcher: Fetcher, liar: Liar, group: str, name: str) -> None:
+    """One more group fetches all of it."""
+    everyone = {"size": SIZE, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 60_000}
+    part = {"role": "receiver", "dest": str(fetcher.net.agents["b"].folder / group), "fetches": True}
+    members = fetcher.net.member("b", part)
+    origin = {"objects": [{"url": liar.url(name), "etag": '"one"'}]}
+    assert fetcher.client.request("open", members, {**everyone, "origin": origin, "trees": []}, group)["b"]["ok"]
+    members = fetcher.net.member("b", {"blocks": [[0, -(-SIZE // BLOCK)]]})
+    assert fetcher.client.request("fetch", members, {}, group)["b"]["ok"]
+
+
 def test_what_stands_still_keeps_nobody_else_from_an_origin(fetcher: Fetcher, liar: Liar) -> None:
     """Two groups have all their requests at it; a third one begins and ends meanwhile."""
-
-    def opened(group: str, name: str) -> None:
-        everyone = {"size": SIZE, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 60_000}
-        part = {"role": "receiver", "dest": str(fetcher.net.agents["b"].folder / group), "fetches": True}
-        members = fetcher.net.member("b", part)
-        origin = {"objects": [{"url": liar.url(name), "etag": '"one"'}]}
-        assert fetcher.client.request("open", members, {**everyone, "origin": origin, "trees": []}, group)["b"]["ok"]
-        members = fetcher.net.member("b", {"blocks": [[0, -(-SIZE // BLOCK)]]})
-        assert fetcher.client.request("fetch", members, {}, group)["b"]["ok"]
-
     for group in ("g-1", "g-2"):
-        opened(group, "stands still")
+        begun(fetcher, liar, group, "stands still")
     until(lambda: liar.asked["stands still"] == 8, "all that two groups may ask at once")
     assert fetcher.stat(liar.url("good"))["size"] == SIZE
-    opened("g-3", "good")
+    begun(fetcher, liar, "g-3", "good")
     fetcher.client.wait(lambda: any(e["event"] == "done" for e in fetcher.client.events), "the third")
     assert (fetcher.net.agents["b"].folder / "g-3").read_bytes() == DATA[:SIZE]
     assert liar.asked["stands still"] == 8, "and the others are waited for yet"
+
+
+def test_an_origin_that_has_no_time_holds_a_thread_of_a_group_and_no_more(fetcher: Fetcher, liar: Liar) -> None:
+    """Nine groups, of which each begins with four requests, were more than an agent has threads to wait in."""
+    liar.retry_after = "50"
+    for group in range(9):
+        begun(fetcher, liar, f"g-{group}", "no time")
+    until(lambda: liar.asked["no time"] == 36, "all that nine groups ask at first")
+    begun(fetcher, liar, "g-good", "good")
+    fetcher.client.wait(lambda: any(e["event"] == "done" for e in fetcher.client.events), "the tenth")
+    assert liar.asked["no time"] == 36, "and nobody has asked before it was time"
+
+
+def test_when_an_origin_has_time_again_all_that_was_ordered_is_fetched(fetcher: Fetcher, liar: Liar) -> None:
+    assert fetcher.open(liar.url(), '"one"')["ok"]
+    liar.how = "no time 9 times"
+    fetcher.fetch()
+    fetcher.pass_on()
+    assert (fetcher.net.agents["a"].folder / "got").read_bytes() == DATA[:SIZE]
 
 
 @pytest.mark.parametrize("how", ["busy for a while", "busy until"])

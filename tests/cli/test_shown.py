@@ -382,3 +382,16 @@ def test_the_step_of_a_simulation_is_shown_on_a_terminal_unless_quiet_was_asked_
     screen.clear()
     told = capsys.readouterr()
     assert ("cell 3 of 27" in told.err) == (terminal and not quiet) and told.out == ""
+
+
+def test_why_a_group_is_slow_is_said_once_whoever_it_is_that_asks_again(capsys: pytest.CaptureFixture[str]) -> None:
+    class Refused(Slow):
+        def at(self, step: int, **more: Any) -> GroupRecord:
+            why = {"code": "throttled", "message": f"s3://b/k: the origin has no time (503) (h{step})"}
+            return super().at(step, slow=why if 0 < step < 3 else None)
+
+    slow = Refused(1)
+    follow(slow, slow.at(0), quiet=False, pause=lambda _: None)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "g-1 is slow: s3://b/k: the origin has no time (503) (h1)\n"
+    show_group(slow.at(1))
+    assert "  slow: s3://b/k: the origin has no time (503) (h1)\n" in capsys.readouterr().out
