@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from conformance_kit import gather
@@ -14,7 +15,7 @@ from waiting import wait_for
 from datacast.core import constants as c
 from datacast.core.scapy_layer import Datacast, Stop
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 TREES, SETS, WAYS = 128, 128, 4
 """p4src/shared/sizes.p4."""
 GIVES_WAY_S = 8 * CACHE["retx_ms"] / 1000
@@ -111,10 +112,14 @@ def test_trees_beyond_its_room_are_refused_and_counted(node: P4Plane) -> None:
             if tree % 32 == 31:
                 came += len(gather(node.wires, 32, 0.02, 0.2).get(SOURCE, ()))
         came += len(gather(node.wires, 0, 0.1).get(SOURCE, ()))
-        wait_for("all to be looked at", lambda: came + drops(node).get("trees", 0) - before == asked)  # noqa: B023
-        if time.monotonic() - began < IDLE_S:
-            break
+        in_time = time.monotonic() - began < IDLE_S
+        with suppress(AssertionError):  # a wire loses what nobody takes from it for long
+            wait_for("all to be looked at", lambda: came + drops(node).get("trees", 0) - before == asked, IDLE_S)  # noqa: B023
+            if in_time:
+                break
         gather(node.wires, 0, IDLE_S)
+    else:
+        raise AssertionError(f"{came} of {asked} were sent on, {drops(node).get('trees', 0) - before} refused")
     assert TREES * 3 // 4 <= came <= TREES
     node.wires[LEFT].send(interest(first, 1, LEFT))
     assert gather(node.wires, 1, 0.05)[SOURCE][0][12:] == onward(first, 1)[12:], "a tree that is there is served"

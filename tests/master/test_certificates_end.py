@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,13 @@ async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[
     """A group that runs, and all of it, when the certificate of `name` has ended."""
     for life_s in LIVES_S:
         (root := folder / f"{life_s:g}").mkdir()
-        async with begun(root, name, life_s, **options) as (it, group, ends):
+        async with AsyncExitStack() as stack:
+            try:
+                it, group, ends = await stack.enter_async_context(begun(root, name, life_s, **options))
+            except AssertionError:  # it ended before all were there
+                if life_s == LIVES_S[-1]:
+                    raise
+                continue
             if all(group["id"] in agent.roles for agent in it.world.agents.values()) and time.time() < ends - 1:
                 await asyncio.sleep(max(0.0, ends + 1.5 - time.time()))
                 yield it, group

@@ -21,6 +21,8 @@ from datacast.core.wire import (
 pytestmark = pytest.mark.root
 TREE = 9
 SOURCE = 0  # the port towards the source
+PATIENT = {"retx_ms": 60_000}
+"""A node sends on what is repeated after eight times this: on a busy machine the second interest comes late."""
 
 
 def route(receiver: int, store: bool = True) -> bytes:
@@ -58,8 +60,7 @@ def tree_counters(process: Process) -> dict[str, int]:
 
 
 def test_miss_aggregation_copies_and_hit(rig3: Rig) -> None:
-    # A node sends on what is repeated after eight times this: on a busy machine the second interest comes late.
-    process = rig3.start(rig3.config(cache={"retx_ms": 60_000})).ready()
+    process = rig3.start(rig3.config(cache=PATIENT)).ready()
     payload = bytes(i % 253 for i in range(8800))
     ask_for(rig3, 1, 7)
     onwards = rig3.wires[SOURCE].receive()
@@ -88,7 +89,7 @@ def test_miss_aggregation_copies_and_hit(rig3: Rig) -> None:
 
 def test_copies_share_the_stored_packet(rig3: Rig) -> None:
     """All payload bytes leave by reference: the switch copies nothing, and one mbuf stays taken per stored packet."""
-    process = rig3.start().ready()
+    process = rig3.start(rig3.config(cache=PATIENT)).ready()
     n = 10
     for seq in range(n):
         ask_for(rig3, 1, seq)
