@@ -112,7 +112,7 @@ def run(
     """Send one file over a lab of its own, and verify every copy. Reports beside the ideal; the lab is taken down."""
     from datacast.cli.lab_show import Screen, print_report, print_sites_report
     from datacast.core.quantities import parse_rate, parse_size
-    from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName
+    from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName, RuleName
     from datacast.lab import run as lab_run
     from datacast.lab import site_run
     from datacast.lab import sites as wan
@@ -130,7 +130,7 @@ def run(
             trees=trees,
             cache_bytes=parse_size(cache) if cache else None,
             credits=credits,
-            cc=cc,
+            cc=cast(RuleName | None, cc),
             delivery=cast(Delivery | None, delivery),
             planner=cast(PlannerName | None, planner),
             delta_bps=parse_rate(delta) if delta else None,

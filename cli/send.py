@@ -11,7 +11,7 @@ import typer
 
 from datacast.controller.api import DEFAULT_URL
 from datacast.core.quantities import parse_rate, parse_size
-from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName
+from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName, RuleName
 
 from .arguments import parse_labels, with_receivers
 from .connection import Controller, Json, TokenFile, connect
@@ -112,7 +112,7 @@ def send(
     options = GroupOptions(
         trees=trees,
         credits=credit,
-        cc=cc,
+        cc=cast(RuleName | None, cc),
         cache_bytes=parse_size(cache) if cache else None,
         rate_bps=parse_rate(rate) if rate else None,
         quorum=quorum,

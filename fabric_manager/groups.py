@@ -174,7 +174,6 @@ class Groups:
             spec = requests.with_fetchers(self.fabric, spec, receivers)
         else:
             requests.check_source_path(spec.source_path)
-        requests.check_rule(spec.options)
         spec = requests.with_shards(spec, receivers)
         spec = requests.with_left(spec, lambda name: held.record if (held := self._groups.get(name)) else None)
         dest = requests.check_dest_path(spec.dest_path or spec.name)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-from datacast.core.rate_control import RULES
 from datacast.origins.ranges import AT_SITE, Range, common, pieces
 from datacast.services import ranges
 from datacast.services.problems import Problem
 
-from .api import FINAL_STATES, GroupOptions, GroupSpec
+from .api import FINAL_STATES, GroupSpec
 from .api.specs import S3
 from .fabric import Fabric
 from .record import Record
@@ -78,15 +77,6 @@ def check_dest_path(path: str) -> str:
     if ".." in path.split("/"):  # agents refuse it too, each on its own, when the group has begun
         raise problem("bad_path", "dest_path", f'{path}: a path must not hold ".."', path, "name the folder itself")
     return path
-
-
-def check_rule(options: GroupOptions) -> None:
-    """Raises Problem for a rule of rate control that no agent knows."""
-    if options.cc is not None and options.cc not in RULES:
-        names = " or ".join(RULES)
-        raise problem(
-            "invalid", "options.cc", f"there is no rule of rate control {options.cc!r}", options.cc, f"give {names}"
-        )
 
 
 def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) -> list[str]:

@@ -18,7 +18,6 @@ from pydantic import TypeAdapter, ValidationError
 from datacast.controller.api import FINAL_STATES
 from datacast.controller.api.records import GroupRecord
 from datacast.core.lists import few
-from datacast.core.rate_control import RULES
 from datacast.fabric_manager.api import Fetchers, GroupOptions, GroupSpec, OriginPolicy
 from datacast.fabric_manager.api.specs import given
 from datacast.lab.content import sha256_of, write_random
@@ -117,9 +116,6 @@ def check_content(transfer: Transfer) -> None:
     except ValidationError as error:
         where, text = first_error(error)
         raise LabError(text, what=where) from error
-    if (cc := transfer.options.cc) is not None and cc not in RULES:
-        text = f"there is no rule of rate control {cc!r}"
-        raise LabError(text, what="cc", remedy=f"give {' or '.join(RULES)}")
     if (transfer.size is None) == (transfer.file is None):
         raise LabError("give either --size or --file")
     if transfer.file is not None and not (transfer.file.is_file() and os.access(transfer.file, os.R_OK)):

@@ -42,6 +42,7 @@ from .specs import (
     PartSpec,
     Path,
     PlannerName,
+    RuleName,
     given,
 )
 from .topology import LoadedTopology, NodeState
@@ -62,6 +63,7 @@ __all__ = [
     "PartSpec",
     "Path",
     "PlannerName",
+    "RuleName",
 ]
 
 DEFAULT_URL = "http://127.0.0.1:7501"

@@ -29,6 +29,7 @@ Fetchers = Annotated[int, Ge(1), Le(32)] | Literal["all"] | Annotated[list[Name]
 Kind = Literal["host", "switch"]
 Delivery = Literal["stable", "together"]
 OriginPolicy = Literal["steal", "robber", "mob", "non-steal", "flat"]
+RuleName = Literal["steady", "datacast"]
 PlannerName = Literal["datacast", "stable", "fpfr", "balanced", "depth-first", "dijkstra", "max-bottleneck"]
 
 
@@ -49,8 +50,8 @@ class GroupOptions:
     """C, content store per tree at every branch node; 0: the node's default."""
     credits: Annotated[int, Ge(1), Le(4096)] | None = None
     """w, interests a receiver may have out per tree."""
-    cc: Annotated[str, MinLen(1), MaxLen(32)] | None = None
-    """Rate control by name: `steady` (the default), or `datacast`, the paper's."""
+    cc: RuleName | None = None
+    """Rate control: `steady` (the default), or `datacast`, the paper's."""
     delta_bps: Annotated[int, Ge(1), Le(10**12)] | None = None
     """Added to the rate every interval without a duplicate interest."""
     interval_us: Annotated[int, Ge(1), Le(10**7)] | None = None

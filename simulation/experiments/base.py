@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import asdict
 
-from datacast.fabric_manager.api import GroupOptions
+from datacast.fabric_manager.api import GroupOptions, RuleName
 from datacast.master.plan import CC, transport
 from datacast.master.requests import Transport
 from datacast.topologies import hosts, parse
@@ -123,9 +123,14 @@ class Setting:
         """The most that the slowest link can deliver, bit/s of payload."""
         return self.slow * self.piece / self.mtu
 
+    @property
+    def _rule(self) -> RuleName:
+        """As a group names it: which there are was looked at."""
+        return cast(RuleName, self.cc)
+
     def overridden(self) -> dict[str, int]:
         """What the setting gives in the place of the master's choice."""
-        given, plain = vars(self.options()), vars(GroupOptions(cc=self.cc))
+        given, plain = vars(self.options()), vars(GroupOptions(cc=self._rule))
         return {name: value for name, value in given.items() if value != plain[name]}
 
     def options(self) -> GroupOptions:
@@ -135,7 +140,7 @@ class Setting:
             return value or (papers if self.cc == "datacast" else None)
 
         return GroupOptions(
-            cc=self.cc,
+            cc=self._rule,
             rate_init_bps=given(self.rate_init, self.rate // 2),
             delta_bps=given(self.delta, PAPERS_RULE["delta_bps"]),
             interval_us=given(self.interval // 1000, PAPERS_RULE["interval_us"]),

@@ -175,7 +175,7 @@ def test_content_is_reproducible_and_its_checksum_independent(tmp_path, size):
         (Transfer("00", receivers=("01", "02", "01"), size=1), "01 twice"),
         (Transfer("00", receivers=(), size=1), "no receivers"),
         (Transfer("00", receivers=("01",)), "either --size or --file"),
-        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(cc="x")), "no rule of rate control 'x'"),
+        (Transfer("00", receivers=("01",), size=1, options=GroupOptions(cc="x")), "cc: must be 'steady' or"),
         (Transfer("00", receivers=("01",), size=1, options=GroupOptions(delivery="x")), "delivery: must be 'stable'"),
         (Transfer("00", receivers=("01",), size=1, options=GroupOptions(planner="x")), "planner: must be 'datacast',"),
     ],

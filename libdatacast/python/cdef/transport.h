@@ -49,7 +49,6 @@ struct dc_cc_ops {
   ...;
 };
 const struct dc_cc_ops *dc_cc_find(const char *name);
-const char *dc_cc_name(unsigned i);
 
 struct dc_source_cfg {
   const struct dc_cc_ops *cc;
