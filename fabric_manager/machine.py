@@ -186,7 +186,7 @@ def _owner_lost(record: Record, event: OwnerLost) -> Outcome:
     if final(record) or record.owner is None or record.epoch != event.epoch:
         return Outcome(record, durable=False)
     lost = record.owner
-    after = replace(record, owner=None, lease=None)
+    after = replace(record, owner=None, lease=None, progress=structs.replace(record.progress, slow=None))
     if record.state == "cancelling":
         text = "cancelled; its master was gone, the members' leases end it"
         return _end(after, "cancelled", "cancelled", text)

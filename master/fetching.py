@@ -52,7 +52,7 @@ OFFERED = 16
 """Blocks of an order of what is offered."""
 LATE_S = 0.25
 """A fetcher that needs longer for what it was ordered leaves some of it to those who have nothing to do."""
-STUCK_S, STUCK_TIMES = 1.0, 3
+STUCK_S, STUCK_TIMES = 2.0, 3
 """And one that needs so long, and so many times as long as they would, what it has asked for as well: some of that
 leaves the origin twice."""
 BLOCK_LEAST, BLOCK_MORE = 32 << 10, 64 << 10

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from datacast.fabric_manager import machine
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec, orders
-from datacast.fabric_manager.api.reports import Adopt, MasterReport, Progress, ReceiverFigures, TreeFigures
+from datacast.fabric_manager.api.reports import Adopt, MasterReport, Progress, ReceiverFigures, Slowness, TreeFigures
 from datacast.fabric_manager.machine import (
     FRUITLESS_MAX,
     SILENT,
@@ -31,7 +31,7 @@ from datacast.fabric_manager.machine import (
     Tell,
     apply,
 )
-from datacast.fabric_manager.record import Record, dump, load
+from datacast.fabric_manager.record import Record, dump, load, told
 from datacast.services.problems import Problem
 
 ADOPT = Adopt(first_ns=7, size=80, file={"inode": 1}, payload=10, per_block=2, rest=[(4, 4)])
@@ -131,6 +131,17 @@ def test_the_next_worker_goes_on_from_what_was_told() -> None:
     assert (record.state, record.epoch, record.owner) == ("running", 2, "v")
     late = apply(record, OwnerLost(1, "noticed twice"), 2)
     assert late.record is record and not late.effects
+
+
+@pytest.mark.parametrize("end", [OwnerLost(1, "it died"), Cancel()])
+def test_why_a_group_is_slow_is_told_for_as_long_as_its_master_says_so(end: machine.Event) -> None:
+    why = Slowness(code="throttled", message="the origin has no time")
+    record = after(running(), report(running(), "running", slow=why))
+    assert told(record, {}).slow == why and load(dump(record)) == record
+    record = after(record, end)
+    if isinstance(end, Cancel):
+        record = after(record, report(record, "cancelled"))
+    assert told(record, {}).slow is None
 
 
 def test_a_master_whose_tree_ids_are_used_up_is_followed_by_another() -> None:

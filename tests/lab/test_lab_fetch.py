@@ -121,5 +121,5 @@ def test_a_fetcher_that_crawls_at_the_end_keeps_nobody_waiting(place) -> None:
     logs = "".join(path.read_text() for path in it.lab.work.rglob("*.log"))
     assert "h2 is slow" in logs and "h2 fetches no more" not in logs, logs
     twice = group["report"]["refetched_bytes"]
-    assert 0 < twice <= 8 * (64 << 10), "what its agent asks for at once, before it knows how fast it is"
+    assert 0 < twice <= SIZE // 4, "what its agent asks for at once; on a busy machine perhaps another's"
     assert SIZE <= nginx.sent() <= SIZE + twice
