@@ -48,15 +48,18 @@ def _nodes(fabric: Topology) -> list[Check]:
         if away
         else "",
     )
-    versions = Counter(node.version for node in fabric.nodes if node.version)
-    told = ", ".join(f"{version} on {count}" for version, count in versions.most_common())
+    programs = {node.name: node.version for node in fabric.nodes if node.version} | fabric.services
+    versions = Counter(programs.values())
+    most = max(versions, key=lambda version: versions[version], default="")
+    others = [f"{v} ({few([p for p in programs if programs[p] == v])})" for v in versions if v != most]
+    told = ", ".join([f"{most} ({versions[most]} programs)", *others])
     return [
         registered,
         Check(
             "versions",
             len(versions) < 2,
             False,
-            told or "told by nobody",
+            told if versions else "told by nobody",
             "apt-get install the same package everywhere" if len(versions) > 1 else "",
         ),
         _clocks(fabric),

@@ -68,9 +68,9 @@ EPILOG = (
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from datacast.services.version import told
+        from datacast.services.version import installed
 
-        print(told("datacast"))
+        print(f"datacast {installed()}")
         raise typer.Exit
 
 

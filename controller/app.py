@@ -21,6 +21,7 @@ from datacast.fabric_manager.api.topology import NodeState
 from datacast.services.problems import Problem
 from datacast.services.service import answer, install_problem_handlers
 from datacast.services.tokens import TokenFile
+from datacast.services.version import installed
 
 from . import console, group_rest
 from .access import Access, check_token
@@ -137,6 +138,7 @@ def make_app(
     )
     async def topology() -> Response:
         found = await client.topology()
+        found = structs.replace(found, services={**found.services, "controller": installed()})
         if switches is None:
             return answer(found)
         return answer(Topology(**structs.asdict(found), discovered=await run_in_threadpool(switches.discovered)))

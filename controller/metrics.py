@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from datacast.fabric_manager.api import GroupState
 from datacast.fabric_manager.api.records import FabricHealth, Host, Totals
 from datacast.fabric_manager.api.reports import ReceiverState
+from datacast.services.version import installed
 
 from .audit import Audit
 
@@ -31,6 +32,7 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        Info("datacast_build", "The controller's version.", registry=self.registry).info({"version": installed()})
         self.requests = Counter(
             "datacast_http_requests",
             "REST requests by route, method and status.",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from datacast.services.version import installed
+
 from .api.reports import TreeFigures
 from .api.topology import CarriedTree, LoadedLink, LoadedTopology, Topology, Wiring
 from .record import Record
@@ -82,7 +84,7 @@ class Carried:
             LoadedLink(**structs.asdict(link), carries=on.get(frozenset((link.u, link.v)), [])) for link in plain.links
         ]
         same = {name: getattr(plain, name) for name in Wiring.__struct_fields__}
-        return LoadedTopology(**same, links=links)
+        return LoadedTopology(**same, services={"fabric-manager": installed()}, links=links)
 
 
 def _rows(count: Counter[Arc]) -> list[tuple[str, str, int]]:

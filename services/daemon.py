@@ -18,7 +18,7 @@ from . import eventloop, garbage, version
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(version.told(parser.prog))
+        print(f"{parser.prog} {version.installed()}")
         parser.exit()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 
-def told(program: str) -> str:
-    """The line of `--version`."""
+
+@cache
+def installed() -> str:
+    """Of the package; "unknown" where none is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"{program} {version('datacast')}"
+        return version("datacast")
     except PackageNotFoundError:
-        return f"{program} (not installed as a package)"
+        return "unknown"

@@ -151,6 +151,8 @@ class LoadedLink(TopologyLink, frozen=True, kw_only=True):
 class LoadedTopology(Wiring, frozen=True, kw_only=True):
     """What `GET /topology` answers."""
 
+    services: dict[str, str] = {}
+    """Versions of the services that have a part in the answer."""
     links: list[LoadedLink]
 
 

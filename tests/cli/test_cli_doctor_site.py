@@ -59,7 +59,7 @@ def site(**changed):
         return {**good, "dest_roots": ["/r"], "disks": [[50, 100]], **more}
 
     it = Controller([dict(LINK)])
-    it.fabric["nodes"] = [node("a", **changed), node("s")]
+    it.fabric |= {"nodes": [node("a", **changed), node("s")], "services": {"fabric-manager": "1"}}
     return it
 
 
@@ -70,7 +70,7 @@ def test_clocks_versions_disks_and_mtu_of_every_end_are_looked_at(tmp_path):
     ports = [{"port": 0, "ifname": "eth1", "mtu": 1500, "reason": None}]
     checks = found(site(version="2", clock_ms=-61000.0, disks=[[4, 100]], ports=ports), tmp_path)
     assert "a by 61.0 s ahead" in checks["clocks"].detail
-    assert "1 on 1" in checks["versions"].detail and "2 on 1" in checks["versions"].detail
+    assert checks["versions"].detail == "1 (2 programs), 2 (a)", "the fabric manager's, too"
     assert "a:/r has" in checks["disks"].detail
     assert "a:eth1 has 1500, the site says 9000" in checks["MTU"].detail and checks["MTU"].required
     assert not any(checks[name].ok for name in ("clocks", "versions", "disks", "MTU"))

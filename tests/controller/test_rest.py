@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from importlib import metadata
 from typing import Any
 
 import httpx
@@ -185,6 +186,7 @@ def test_topology_and_health() -> None:
     topology, health = run(scenario())
     assert len(topology["nodes"]) == 24 and len(topology["links"]) == 32
     assert [n["name"] for n in topology["nodes"] if n["registered"]] == ["00", "01"]
+    assert topology["services"] == dict.fromkeys(("controller", "fabric-manager"), metadata.version("datacast"))
     assert health.status_code == 200 and health.json()["fabric_manager"]["agents"] == 2
 
 

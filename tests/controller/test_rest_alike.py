@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import httpx
 import pytest
-from made_records import group
+from made_records import group, topology
 from small import run
 
 from datacast.controller.app import make_app
@@ -30,6 +30,8 @@ BODIES = {
     "PUT /hosts/{host}/cordon": {"reason": "disk"},
     "PUT /switches/{switch}/cordon": {"reason": "fan"},
 }
+ANSWERS: dict[str, Any] = {"create_group": group(id="g-1", source="h0"), "groups": [], "topology": topology()}
+"""Those of which more than their being there is looked at."""
 LIMITS = ("maxLength", "minLength", "maximum", "minimum", "exclusiveMaximum", "maxItems", "minItems", "maxProperties")
 OPEN = ("/console", "/events", "/metrics", "/healthz", "/switches", "/sites", "/site")
 
@@ -39,7 +41,7 @@ class Agreeable:
 
     def __getattr__(self, name: str) -> Any:
         async def done(*_: Any, **__: Any) -> Any:
-            return group(id="g-1", source="h0") if name == "create_group" else [] if name == "groups" else {}
+            return ANSWERS.get(name, {})
 
         return done
 
