@@ -272,7 +272,7 @@ power-loss: build ## ten thousand seeded losses of power under store, files and 
 kills: build ## leader, workers, controller and etcd's members killed under transfers in a lab: KILLS=200 SEED=1
 	@PYTHONPATH=tests $(PY) -m kills --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
-sites: build ## controllers of three sites under faults, in real time, ten seeds a minute: SEEDS=0:100
+sites: build ## controllers of three sites under faults, in real time, four seeds a minute: SEEDS=0:100
 	@PYTHONPATH=tests/services_kit nice -n 10 $(PY) -m site_campaign $(or $(SEEDS),0:100)
 
 clockwork: build ## the control plane in simulated time: SEEDS=0:10000, or one

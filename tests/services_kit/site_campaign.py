@@ -5,7 +5,7 @@ should have, and nothing of it goes on anywhere (`_check`).
 
     make sites SEEDS=0:100
 
-In real time, some ten seconds a seed: one that fails may pass when it is run again. What a run did is shown.
+In real time, some fifteen seconds a seed: one that fails may pass when it is run again. What a run did is shown.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class Wish:
     keyed: bool
     group: str | None = None
     refused: str = ""
+    """How it was answered last, where it was."""
     cancelled: bool = False
     forgotten: bool = False
     told: list[str] = field(default_factory=list)
@@ -320,6 +321,7 @@ class Campaign:
         """With a key until it is answered; without, once."""
         headers = {"idempotency-key": wish.dest} if wish.keyed else None
         while True:
+            wish.refused = ""
             with suppress(httpx.HTTPError, RuntimeError):  # the latter where its controller is being ended
                 answer = await self._sites["ams"].order(wish.to, headers=headers, dest_path=wish.dest)
                 if answer.status_code == 201:
@@ -352,6 +354,9 @@ class Campaign:
             told: dict[str, Any] = answer.json()
             if told["state"] in FINAL and told["state"] not in wish.told:
                 wish.told.append(told["state"])
+            if wish.told and told["state"] not in FINAL:
+                self.wrong.append(f"{wish} is {told['state']} again")
+                wish.told.clear()
             if told["state"] in FINAL and self._over:
                 return told
             if told["state"] in FINAL and wish.plan.endswith("forget"):
@@ -424,6 +429,10 @@ class Campaign:
             if key not in site.coordinator.groups and not (wish.forgotten and name == "ams"):
                 self.wrong.append(f"{wish}: nobody at {name} knows why {key} was begun")
         if wish.group is None:
+            every = self._sites["ams"].coordinator.groups.values()
+            known = [one.id for one in every if one.spec.dest_path == wish.dest]
+            if wish.refused and known and not any("kill ams" in text for text in self.said):
+                self.wrong.append(f"{wish} was refused, and is {known}")
             return
         if keys - {wish.group}:
             self.wrong.append(f"{wish} has begun {keys}")
