@@ -30,7 +30,11 @@ BODIES = {
     "PUT /hosts/{host}/cordon": {"reason": "disk"},
     "PUT /switches/{switch}/cordon": {"reason": "fan"},
 }
-ANSWERS: dict[str, Any] = {"create_group": group(id="g-1", source="h0"), "groups": [], "topology": topology()}
+ANSWERS: dict[str, Any] = {
+    "create_group": group(id="g-1", source="h0"),
+    "groups": [],
+    "topology": topology(spec="star"),
+}
 """Those of which more than their being there is looked at."""
 LIMITS = ("maxLength", "minLength", "maximum", "minimum", "exclusiveMaximum", "maxItems", "minItems", "maxProperties")
 OPEN = ("/console", "/events", "/metrics", "/healthz", "/switches", "/sites", "/site")
