@@ -249,6 +249,7 @@ class Campaign:
             self._lose(self._rng.choice(list(site.fabric.hosts)), site)
         elif kind == "lose" and site.name not in ("ams", *self._down) and self._rng.random() < 0.5:
             self._say(f"{site.name} has lost its store")
+            self._lost.add(site.name)  # sites behind it are told there that there is no such group, and end it
             self._down.add(site.name)
             await site.stop()
             while self._posted:
