@@ -200,6 +200,17 @@ def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World
     assert world.manager.sessions["s0"].connection is second
 
 
+@pytest.mark.parametrize("code", ["arbitration", "pipeline", "role", "unreachable", "wedged", "write"])
+def test_what_was_refused_is_a_problem_of_its_switch_until_that_one_is_programmed(world: World, code: str) -> None:
+    world.manager.refused(world.t_ns, code, "not so", "s0")
+    world.manager.refused(world.t_ns, code, "nor so")
+    assert [(n.level, n.code, n.switch, n.text) for n in world.manager.notes()] == [
+        ("error", code, "s0", "not so"), ("error", code, "", "nor so")]
+    assert world.manager.summary("s0").problems == ["not so"] and world.manager.summary("s1").problems == []
+    world.connect_all()
+    assert world.manager.summary("s0").problems == []
+
+
 def test_an_unknown_datapath_id(world: World) -> None:
     with pytest.raises(SwitchError, match="000000000000002a") as error:
         world.manager.switch_of_dpid(42)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from datacast.controller.openflow.messages import AskRole, FlowAdd, FlowDelete, Message, ReadRules
-from datacast.controller.openflow.roles import LEASE_S, Roles
+from datacast.controller.openflow.roles import ANSWER_S, LEASE_S, LOOK_S, RENEW_S, Roles
 
 
 @dataclass
@@ -106,3 +106,40 @@ def test_a_clock_that_is_behind_loses_nothing() -> None:
     switch.told["a"].seats["s"].state = "waiting"
     switch.until(9.0, 13.0, ("a",))
     assert switch.master == "a" and switch.generation == (1 << 62) + 1
+
+
+def test_an_answer_that_does_not_come_is_asked_for_again_after_a_while_whatever_the_question() -> None:
+    roles = Roles("a")
+    asks = [AskRole(), ReadRules()]
+    assert roles.connected(10.0, "s", "c") == asks and roles.tick(10.0 + ANSWER_S - 0.1) == []
+    assert roles.tick(10.0 + ANSWER_S) == [("s", asks)]
+    assert roles.tick(10.0 + ANSWER_S + 0.1) == [], "it has just asked"
+    now = 10.0 + 2 * ANSWER_S
+    assert roles.rules(now, 7, "s", ()) == [AskRole(master=True, generation=7)], "nobody else is there"
+    assert roles.rules(now, 8, "s", ()) == [], "it has claimed"
+    assert roles.tick(now + ANSWER_S - 0.1) == [] and roles.tick(now + ANSWER_S) == [("s", asks)]
+    assert roles.rules(now + ANSWER_S, 9, "s", ()) == [AskRole(master=True, generation=9)], "and claims again"
+
+
+def test_who_leads_renews_its_lease_and_one_that_is_refused_looks_again_soon() -> None:
+    roles = Roles("a")
+    roles.connected(10.0, "s", "c")
+    roles.rules(10.0, 7, "s", ())
+    (lease,) = roles.told(10.0, "s", True, 7)
+    assert isinstance(lease, FlowAdd) and lease.ends_s == LEASE_S and roles.told(10.1, "s", True, 7) == []
+    assert roles.tick(10.0 + RENEW_S - 0.1) == [] and roles.tick(10.0 + RENEW_S) == [("s", [lease])]
+    assert roles.refused(12.0, "s"), "it led"
+    assert not roles.refused(12.1, "s") and not roles.leads("s")
+    assert roles.tick(12.0 + LOOK_S - 0.1) == [] and roles.tick(12.0 + LOOK_S) == [("s", [AskRole(), ReadRules()])]
+
+
+def test_what_comes_of_a_switch_that_nobody_knows_or_of_a_connection_before_changes_nothing() -> None:
+    roles = Roles("a")
+    assert roles.rules(1.0, 7, "s", ()) == roles.told(1.0, "s", True, 7) == [] and not roles.refused(1.0, "s")
+    roles.disconnected("s", "c")
+    roles.connected(1.0, "s", "first")
+    roles.connected(2.0, "s", "second")
+    roles.disconnected("s", "first")
+    assert roles.seats["s"].connection == "second" and not roles.refused(2.0, "s"), "it has not led"
+    roles.disconnected("s", "second")
+    assert not roles.seats and not roles.leads("s")
