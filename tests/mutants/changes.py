@@ -74,7 +74,7 @@ def of_c(path: str, text: str) -> Iterator[Change]:
         if depth == 0 and (named := _C_FUNCTION.match(line)):
             function = named[1]
         inside_log = inside_log or _C_LOG.match(line) is not None
-        if inside_log or "prefetch" in function:
+        if inside_log or "prefetch" in path + function:
             inside_log = inside_log and not line.rstrip().endswith(";")
             depth += line.count("{") - line.count("}")
             continue

@@ -29,6 +29,7 @@ from datacast.controller.southbound.manager import (
     Manager,
 )
 from datacast.controller.southbound.state import Close, PortInfo, Report, Send
+from datacast.core.constants import REPLICATE_PORTS
 
 T = 1_700_000_000_000_000_000
 APPLIANCE = 9
@@ -193,6 +194,11 @@ def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World
     second = object()
     world.connect("s0", second)
     assert world.closed == [second] and world.codes()[-1] == "claimed_twice"
+    told = "claimed twice: {} says it is s0, which is connected from {}; the newcomer is refused"
+    assert world.manager.log.notes[-1].text == told.format("10.0.0.9:1", "10.0.0.9:1")
+    world.do(world.manager.claimed_twice(world.t_ns, "s0", second, "", ""))
+    assert world.manager.log.notes[-1].text == told.format("another switch", "elsewhere")
+    world.closed.pop()
     world.do(world.manager.disconnected(world.t_ns, "s0", second))
     assert world.manager.sessions["s0"].connection is first
     world.do(world.manager.disconnected(world.t_ns, "s0", first))
@@ -345,6 +351,19 @@ def test_only_an_answer_to_the_own_probe_counts(world: World) -> None:
 
 
 # ---- discovery ----
+@pytest.mark.parametrize(("replicates", "ports"), [(True, REPLICATE_PORTS), (False, 0)])
+def test_a_probe_tells_the_appliance_how_many_ports_its_switch_copies_to(replicates: bool, ports: int) -> None:
+    told = ring()
+    told["switches"][0]["appliance"]["replicate"] = replicates
+    world = World(told)
+    world.connect("s0")
+    world.tick()
+    (probe,) = (m.data for _, m in world.sent if isinstance(m, PacketOut) and m.number == APPLIANCE)
+    own = world.manager.sessions["s0"].ports[APPLIANCE].mac
+    assert probe == lldp.encode("s0", lldp.APPLIANCE, own, KEY, world.now, ports)
+    assert probe[-3:-2] == bytes([ports])
+
+
 def test_lldp_frames_are_written_and_read_back() -> None:
     frame = lldp.encode("s0.1", 17, "02:00:00:00:00:01", KEY, 7.5)
     assert lldp.decode(frame, KEY, 8.0) == ("s0.1", 17)
