@@ -389,6 +389,11 @@ def test_a_directory_is_read_as_the_same_stream_at_its_source_and_where_it_arriv
     (folder / "a" / "deep" / "small").write_bytes(b"SMALL")
     answer, _ = read(net, "a", 0, 100, path=str(folder))
     assert answer["mtime_ns"] != known["mtime_ns"]
+    small = folder / "a" / "deep" / "small"
+    before = small.stat()
+    small.write_bytes(b"LLAMS")
+    os.utime(small, ns=(before.st_atime_ns, before.st_mtime_ns))  # of one size and time, and yet another
+    assert read(net, "a", 0, 100, path=str(folder))[0]["mtime_ns"] != answer["mtime_ns"]
     (folder / "new").touch()
     assert read(net, "a", 0, 0, path=str(folder))[0]["bundle"] == known["bundle"] + 1
     (folder / "pipe").symlink_to("/etc/passwd")

@@ -198,7 +198,6 @@ def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World
     assert world.manager.log.notes[-1].text == told.format("10.0.0.9:1", "10.0.0.9:1")
     world.do(world.manager.claimed_twice(world.t_ns, "s0", second, "", ""))
     assert world.manager.log.notes[-1].text == told.format("another switch", "elsewhere")
-    world.closed.pop()
     world.do(world.manager.disconnected(world.t_ns, "s0", second))
     assert world.manager.sessions["s0"].connection is first
     world.do(world.manager.disconnected(world.t_ns, "s0", first))
@@ -361,7 +360,6 @@ def test_a_probe_tells_the_appliance_how_many_ports_its_switch_copies_to(replica
     (probe,) = (m.data for _, m in world.sent if isinstance(m, PacketOut) and m.number == APPLIANCE)
     own = world.manager.sessions["s0"].ports[APPLIANCE].mac
     assert probe == lldp.encode("s0", lldp.APPLIANCE, own, KEY, world.now, ports)
-    assert probe[-3:-2] == bytes([ports])
 
 
 def test_lldp_frames_are_written_and_read_back() -> None:
