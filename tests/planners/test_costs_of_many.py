@@ -1,4 +1,4 @@
-"""What plans for thousands of receivers cost: eight times as many take about eight times as long."""
+"""What plans for thousands of receivers cost: sixteen times as many take about as many times as long."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from datacast.core.trees import Network, Unreachable
 from datacast.planners import cables, plan
 
-FEW, MANY = 1000, 8000
-MOST = 24
-"""Times as long: 64 if each is compared with each."""
+FEW, MANY = 500, 8000
+MOST = 96
+"""Times as long: 256 if each is compared with each, up to 32 seen where others have the processor's cache."""
 
 
 def star(hosts: int, cut: bool) -> nx.Graph:
@@ -42,7 +42,7 @@ def cut_off(hosts: int) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("of", [planned, cut_off])
-def test_eight_times_the_receivers_take_about_eight_times_as_long(of: Callable[[int], Callable[[], object]]) -> None:
+def test_no_receiver_is_compared_with_each(of: Callable[[int], Callable[[], object]]) -> None:
     def seconds(work: Callable[[], object]) -> float:
         began = time.process_time()
         work()
