@@ -481,11 +481,12 @@ static long next_try(struct again *again, struct job *j, const struct answer *a,
   uint64_t patience = objects_patience(f->objects);
   long ms = again_refused(again, now, objects_last(f->objects), patience, (uint64_t)asked_s, now);
   if (ms < 0) {
-    size_t n = strlen(f->why.text);
-    int said =
-        asked_s > 0 ? snprintf(f->why.text + n, sizeof f->why.text - n, ", for %ld s as it says", (long)asked_s) : 0;
-    snprintf(f->why.text + n + said, sizeof f->why.text - n - (size_t)said,
-             ": longer than the group's lease_ms, %" PRIu64, patience / DC_MS);
+    const struct fault told = f->why;
+    char asked[48] = "";
+    if (asked_s > 0)
+      snprintf(asked, sizeof asked, ", for %ld s as it says", (long)asked_s);
+    fault_set(&f->why, told.code, "%.640s%s: longer than the group's lease_ms, %" PRIu64, told.text, asked,
+              patience / DC_MS);
   }
   return ms;
 }
