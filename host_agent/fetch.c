@@ -478,15 +478,14 @@ static long next_try(struct again *again, struct job *j, const struct answer *a,
   f->later_s = (uint64_t)asked_s;
   if (f->probe != NULL)
     return -1; /* somebody waits for the answer: who asked asks again */
-  uint64_t patience = objects_patience(f->objects);
-  long ms = again_refused(again, now, objects_last(f->objects), patience, (uint64_t)asked_s, now);
+  long ms = again_refused(again, now, objects_last(f->objects), objects_patience(f->objects), (uint64_t)asked_s, now);
   if (ms < 0) {
     const struct fault told = f->why;
     char asked[48] = "";
     if (asked_s > 0)
       snprintf(asked, sizeof asked, ", for %ld s as it says", (long)asked_s);
     fault_set(&f->why, told.code, "%.640s%s: longer than the group's lease_ms, %" PRIu64, told.text, asked,
-              patience / DC_MS);
+              objects_patience(f->objects) / DC_MS);
   }
   return ms;
 }
