@@ -18,6 +18,7 @@ import pytest
 import simulated
 from commands import command
 from plain import PlainClient
+from ports import free_ports
 from small import bcube41, run, star, until
 
 from datacast.fabric_manager import groups
@@ -415,7 +416,8 @@ async def start_process(
 ):
     """`datacast-fabric-manager` as a process; it and its two addresses. One that is killed leaves its lease behind: the
     next one waits for its end."""
-    args = addresses or {"signalling": "127.0.0.1:0", "http": "127.0.0.1:0"}
+    signalling, http = free_ports(2)  # another may be started there
+    args = addresses or {"signalling": f"127.0.0.1:{signalling}", "http": f"127.0.0.1:{http}"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
+from ports import free_ports
 from waiting import wait_for
 
 from datacast.controller.p4runtime import entries, shim
@@ -199,14 +200,13 @@ def test_who_is_not_there_is_named_once_and_programmed_when_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shim, "ARBITRATION_S", 0.1)
-    gone = P4Switch()
-    gone.stop()
-    with controller(config(tmp_path, gone.address)) as service:
+    (port,) = free_ports(1)
+    with controller(config(tmp_path, address := f"127.0.0.1:{port}")) as service:
         wait_for("a word of it", lambda: texts(service))
         time.sleep(0.5)  # several tries
-        assert texts(service) == [f"no P4Runtime server at {gone.address}"]
+        assert texts(service) == [f"no P4Runtime server at {address}"]
         monkeypatch.setattr(shim, "ARBITRATION_S", 60.0)
-        there = P4Switch(gone.port)
+        there = P4Switch(port)
         wait_for("the tables", lambda: programmed(service))
         there.stop()
         wait_for("its end", lambda: not service.listing().switches[0].connected)

@@ -260,8 +260,8 @@ class FakeAgent:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self.security.server)
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.security.server)
         self.addr = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def register(self, signalling: str, ports: list[dict[str, Any]] | None = None, pid: int = 4711) -> None:
