@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from mesh import Site, mesh, play, until
+from mesh import TWO, Site, mesh, play, two, until
 
 from datacast.controller.sites import book, coordinator, own, parents
 from datacast.controller.sites.agents import Agents
@@ -19,7 +18,6 @@ from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 
 DATA = np.random.default_rng(6).bytes((1 << 19) + 77)
-TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 CHAIN = {"ams": ["a0"], "sfo": ["s0"], "syd": ["y0"]}
 AWAY = Problem(503, "unreachable", "the answer is lost")
 
@@ -38,13 +36,6 @@ def loses(site: Site, name: str, times: int = 1) -> list[Problem]:
     return left
 
 
-def drop(site: Site, name: str) -> None:
-    """`datacast sites remove`."""
-    known = yaml.safe_load(site.file.read_text())
-    del known["sites"][name]
-    site.file.write_text(yaml.safe_dump(known, sort_keys=False))
-
-
 async def ids(site: Site) -> list[str]:
     return [one["id"] for one in (await site.http.get("/groups?limit=1&fields=id")).json()]
 
@@ -53,7 +44,7 @@ def test_a_request_that_could_not_be_written_down_has_begun_nothing(tmp_path: Pa
     """Though the store took it: nobody was told of that group."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             loses(ams, "put_site_group")
@@ -76,7 +67,7 @@ def test_a_group_here_is_never_begun_without_the_one_of_several_sites(tmp_path: 
     """Nobody knew of it, could cancel it, or was told that it ran."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, key = sites["ams"], {"idempotency-key": "nightly"}
             ams.give(DATA)
             if how == "killed":
@@ -106,7 +97,7 @@ def test_a_group_here_is_never_begun_without_the_one_of_several_sites(tmp_path: 
 
 def test_what_the_sites_own_fabric_refuses_is_refused_and_no_other_site_hears_of_it(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             ordered = list[str]()
@@ -139,7 +130,7 @@ def test_what_the_sites_own_fabric_refuses_is_refused_and_no_other_site_hears_of
 
 def test_of_two_writes_the_older_never_comes_last(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -175,7 +166,7 @@ def test_a_group_whose_forgetting_was_not_answered_is_forgotten_with_the_next_re
     """That one said 404, and the group was told of until the next start."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             ams.give(DATA)
             group = await ams.made(["sfo/all"])
@@ -192,7 +183,7 @@ def test_a_part_is_not_forgotten_before_the_site_that_ordered_it_knows_its_end(t
     """There the group would run for ever."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -230,11 +221,11 @@ def test_what_a_site_that_was_taken_out_had_to_do_ends_at_both(tmp_path: Path, f
             await oak.stop()
             group = await ams.made(["a1", "sfo/all", "oak/all"])
             await until(lambda: sfo.fabric.there and ams.coordinator.groups[group].parts["sfo"].progress.hosts)
-            drop(*((ams, "sfo") if first == "ams" else (sfo, "ams")))
-            drop(ams, "oak")
+            one, other = (ams, sfo) if first == "ams" else (sfo, ams)
+            assert one.takes_out(other.name) and ams.takes_out("oak")
             if first == "sfo":
                 await until(lambda: sfo.coordinator.groups[group].finished_ns)
-            drop(*((sfo, "ams") if first == "ams" else (ams, "sfo")))
+            assert other.takes_out(one.name)
             there, here = await sfo.end(group), await ams.end(group)
             assert (there["state"], there["error"]["code"]) == ("failed", "unknown_site"), there
             assert sfo.fabric.groups["g-0"]["state"] == "cancelled"
@@ -254,12 +245,12 @@ def test_what_a_site_that_was_taken_out_had_to_do_ends_at_both(tmp_path: Path, f
 
 def test_a_site_that_was_taken_out_while_it_waits_for_orders_is_given_none(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             peer = ams.coordinator.peers.all["sfo"]
             asked = asyncio.create_task(ams.coordinator.orders("sfo", 60.0))
             await asyncio.sleep(0)  # it waits
-            drop(ams, "sfo")
+            assert ams.takes_out("sfo")
             await until(lambda: "sfo" not in ams.coordinator.peers.all)
             peer.wake.set()
             async with asyncio.timeout(30):
@@ -274,7 +265,7 @@ def test_a_part_whose_hosts_are_gone_for_good_ends(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(own, "STILL_S", 0.3)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -331,7 +322,7 @@ def test_a_site_whose_store_was_lost_is_given_its_order_again(
     monkeypatch.setattr(coordinator, "FORGOTTEN_S", 0.5)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -356,7 +347,7 @@ def test_the_oldest_groups_that_have_ended_are_forgotten(tmp_path: Path, monkeyp
     monkeypatch.setattr(book, "ENDED_MAX", 2)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -382,7 +373,7 @@ def test_what_a_site_cannot_carry_out_at_once_is_not_told_again_without_a_pause(
     """The question for orders is answered at once then: the two sites asked each other as fast as they could."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             monkeypatch.setattr(parents, "AGAIN_S", 3600.0)
             ams, sfo = sites.values()
             ams.give(DATA)
@@ -422,7 +413,7 @@ def test_a_host_that_is_there_is_not_missed_while_it_is_asked_who_is(tmp_path: P
     """Of two requests to a controller that had just started the second was refused."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             topology, tries = ams.fabric.topology, list[Any]()
 
@@ -445,7 +436,7 @@ def test_a_host_that_is_there_is_not_missed_while_it_is_asked_who_is(tmp_path: P
 
 def test_who_has_asked_for_nothing_by_name_is_told_so(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             group = await ams.made(["sfo/all"])
@@ -461,12 +452,14 @@ def test_a_lost_source_is_not_remembered_of_a_group_that_has_ended(
     monkeypatch.setattr(coordinator, "LOST_S", 3600.0)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
-            ams = sites["ams"]
+        async with two(tmp_path) as sites:
+            ams, sfo = sites.values()
             ams.give(DATA)
             host = ams.fabric.hosts["a0"]
+            await sfo.stop()  # else it may have the file before
             group = await ams.made(["sfo/all"])
             host.address, address = "", host.address
+            await sfo.start()
             await until(lambda: group in ams.coordinator._still)
             host.address = address
             await ams.end(group)

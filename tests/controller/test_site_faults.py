@@ -15,13 +15,12 @@ import httpx
 import numpy as np
 import pytest
 from authority import Authority
-from mesh import Site, mesh, play, until
+from mesh import TWO, Site, mesh, play, two, until
 
 from datacast.controller.sites import agents, book, coordinator, patience, peers, rest
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
-TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
 def clean(site: Site) -> bool:
@@ -42,7 +41,7 @@ def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, m
     monkeypatch.setattr(peers, "REST_MOST_S", 0.05)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             for how in WRONG:
@@ -57,7 +56,7 @@ def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, m
 
 def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -108,7 +107,7 @@ def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whos
 
 def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
@@ -132,7 +131,7 @@ def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_
 
 def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -150,7 +149,7 @@ def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
 
 def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             await sfo.stop()
@@ -256,7 +255,7 @@ def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(t
 
 def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -288,7 +287,7 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
 
 def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             ams.give(DATA)
             absent = Authority(tmp_path / "absent")
@@ -305,7 +304,7 @@ def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) ->
 
 def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -323,7 +322,7 @@ def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, mon
 
 def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
@@ -351,7 +350,7 @@ LIES: list[Lie] = [
 
 def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             ams.give(DATA)
             for number, lie in enumerate(LIES):
@@ -366,7 +365,7 @@ def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
 
 def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, asked = sites["ams"], []
             ams.give(DATA)
 
@@ -385,7 +384,7 @@ def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) ->
 
 def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             ams.give(DATA)
             ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
@@ -400,7 +399,7 @@ def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
             ams.give(DATA)
             assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
@@ -494,7 +493,7 @@ def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
     monkeypatch.setattr(rest, "STREAMS_SITE", 2)
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             group = await ams.made(["sfo/all"])

@@ -10,7 +10,7 @@ import httpx
 import made_records
 import numpy as np
 import pytest
-from mesh import mesh, play, until
+from mesh import TWO, mesh, play, two, until
 
 from datacast.controller.app import make_app
 from datacast.controller.sites import shown
@@ -19,7 +19,6 @@ from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(3).bytes((3 << 20) + 5)
-TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
 def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
@@ -32,7 +31,7 @@ def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
 @pytest.mark.parametrize("data", [DATA, b"", b"x"])
 def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: Path, data: bytes) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             sites["ams"].give(data)
             group = await sites["ams"].end(await sites["ams"].made(["a1", "sfo/s1"]))
             assert group["state"] == "done" and set(group["receivers"]) == {"a1", "sfo/s1"}, group
@@ -73,7 +72,7 @@ def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) -> Non
 
 def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             sites["ams"].give(DATA)
             sites["ams"].fabric.hosts["a0"].folders.add("/srv/f")
             answer = await sites["ams"].order(["sfo/all"], sha256="0" * 64)
@@ -86,7 +85,7 @@ def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, key = sites["ams"], {"idempotency-key": "nightly-7"}
             ams.give(DATA)
             answers = await asyncio.gather(*(ams.order(["a1", "sfo/all"], key) for _ in range(4)))
@@ -163,7 +162,7 @@ def test_a_group_that_is_forgotten_while_its_end_is_written_down_stays_so(tmp_pa
     """And nothing else stands still for it."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             put, goes_on, writing = sfo.fabric.put_site_group, asyncio.Event(), asyncio.Event()
@@ -190,7 +189,7 @@ def test_a_group_that_is_forgotten_while_its_end_is_written_down_stays_so(tmp_pa
 
 def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             look, broken = sfo.coordinator._look, set[str]()
@@ -240,7 +239,7 @@ def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path
     """Else the group runs for ever after the next start: who was told of its end tells it once."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -268,7 +267,7 @@ def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancelled: bool) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -287,7 +286,7 @@ def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancelled: bo
 
 def test_a_part_that_did_not_hear_that_its_group_is_cancelled_hears_it_later(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, _ = sites.values()
             ams.give(DATA)
             carry, never = ams.fabric._carry, asyncio.Event()

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mesh import mesh, play, until
+from mesh import TWO, mesh, play, two, until
 
 from datacast.controller.sites import coordinator
 from datacast.controller.sites.records import Progress
 from datacast.services.problems import Problem
 
 DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
-TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
 @pytest.mark.slow
 def test_a_store_that_does_not_answer_at_first_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             ams.give(DATA)
             group = await ams.end(await ams.made(["sfo/all"]))
@@ -49,7 +48,7 @@ def test_a_controller_that_starts_again_denies_nothing_before_it_knows_what_ther
     """Who is told that there is no such group or object takes it for the end."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.hold.clear()
@@ -81,7 +80,7 @@ def test_a_controller_that_learns_nothing_of_its_groups_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams = sites["ams"]
             await ams.stop()
             ams.fabric.site_groups = asyncio.Event().wait  # type: ignore[assignment]
@@ -104,7 +103,7 @@ def test_an_order_waits_while_a_sites_fabric_manager_is_away_and_says_so(tmp_pat
     """A leader that is followed by another is away for a moment."""
 
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             sfo.fabric.refuses = Problem(503, "no_leader", "no fabric manager leads")
@@ -152,7 +151,7 @@ def test_a_site_behind_hears_of_an_order_when_it_is_written_down(tmp_path: Path)
 
 def test_a_site_that_forgot_how_a_part_ended_is_told_again(tmp_path: Path) -> None:
     async def steps() -> None:
-        async with mesh(tmp_path, TWO, {"sfo": ["ams"]}) as sites:
+        async with two(tmp_path) as sites:
             ams, sfo = sites.values()
             ams.give(DATA)
             group = (await ams.end(await ams.made(["sfo/all"])))["id"]

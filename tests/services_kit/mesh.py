@@ -10,7 +10,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -405,6 +405,24 @@ class Site:
         rows = {n: {"ca": str(a.ca), **({"url": url} if url else {})} for n, (a, url) in sites.items()}
         self.file.write_text(yaml.safe_dump({"name": self.name, "url": self.url, "sites": rows}, sort_keys=False))
 
+    def others(self) -> dict[str, Any]:
+        """The sites in its file."""
+        return dict(yaml.safe_load(self.file.read_text())["sites"])
+
+    def _has(self, others: dict[str, Any]) -> None:
+        known = yaml.safe_load(self.file.read_text())
+        self.file.write_text(yaml.safe_dump({**known, "sites": others}, sort_keys=False))
+
+    def takes_out(self, name: str) -> Any:
+        """`datacast sites remove`. What stood there of it; None: it was not there."""
+        others = self.others()
+        if (row := others.pop(name, None)) is not None:
+            self._has(others)
+        return row
+
+    def takes_back(self, name: str, row: Any) -> None:
+        self._has({**self.others(), name: row})
+
     async def start_hosts(self, stack: AsyncExitStack) -> None:
         for name, host in self.fabric.hosts.items():
             context = self.authority.context(f"agent/{name}", server=True)
@@ -495,6 +513,14 @@ async def mesh(
             there = site.coordinator.peers.all
             await until(lambda there=there, names=asked_by: all(there[n].takes_orders for n in names))
         yield sites
+
+
+TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
+
+
+def two(folder: Path) -> AbstractAsyncContextManager[dict[str, Site]]:
+    """Of which sfo asks ams."""
+    return mesh(folder, TWO, {"sfo": ["ams"]})
 
 
 QUICK = (

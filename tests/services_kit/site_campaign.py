@@ -27,7 +27,6 @@ from unittest.mock import patch
 
 import httpx
 import numpy as np
-import yaml
 from mesh import FINAL, Site, mesh
 
 from datacast.controller.sites import coordinator, own, parents, peers
@@ -270,26 +269,22 @@ class Campaign:
 
     async def _take_out(self, site: Site, a_while: float) -> None:
         """`datacast sites remove`, at both ends one after the other, or at one and taken back."""
-        before = yaml.safe_load(site.file.read_text())
-        if not before["sites"]:
+        if not (others := site.others()):
             return
-        name = self._rng.choice(list(before["sites"]))
-        self._drop(site, name)
+        name = self._rng.choice(list(others))
+        row = self._take(site, name)
         await asyncio.sleep(a_while)
         if self._rng.random() < 0.5:
-            now = yaml.safe_load(site.file.read_text())
-            now["sites"][name] = before["sites"][name]
-            site.file.write_text(yaml.safe_dump(now, sort_keys=False))
+            site.takes_back(name, row)
             self._say(f"{site.name} knows {name} again")
         else:
-            self._drop(self._sites[name], site.name)
+            self._take(self._sites[name], site.name)
 
-    def _drop(self, site: Site, name: str) -> None:
-        known = yaml.safe_load(site.file.read_text())
-        if known["sites"].pop(name, None) is not None:
+    def _take(self, site: Site, name: str) -> Any:
+        if (row := site.takes_out(name)) is not None:
             self._say(f"{site.name} takes {name} out")
             self._out.append((site.name, name))
-            site.file.write_text(yaml.safe_dump(known, sort_keys=False))
+        return row
 
     # ---- users ----
     async def _user(self, wish: Wish) -> None:
