@@ -18,5 +18,5 @@ class Held:
     unsure: bool = False
     """A write was answered with an error: what the store has must be looked up."""
     accepted_ns: int = 0
-    counted: int = 0
-    """Bytes of it in the totals."""
+    counted: frozenset[str] = frozenset()
+    """Receivers that are in the totals."""

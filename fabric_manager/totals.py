@@ -16,18 +16,18 @@ class Totals:
         self._delivered = self._retransmissions = 0
         self._packets: Counter[str] = Counter()
 
-    def ended(self, record: Record, counted: int) -> int:
-        """`counted`: bytes of this group that were counted when it ended before and was resumed. Returns them with the
-        new ones."""
+    def ended(self, record: Record, counted: frozenset[str]) -> frozenset[str]:
+        """`counted`: receivers that had the file when this group ended before and was resumed; their figures are in.
+        Returns them with the new ones."""
         self._ended[record.state] += 1
-        receivers = record.progress.receivers.values()
-        held = sum(r.bytes for r in receivers if r.state == "done")  # parts of the file where it was scattered
-        self._delivered += max(0, held - counted)
-        self._retransmissions += sum(r.retransmissions for r in receivers)
+        new = {name: figures for name, figures in record.progress.receivers.items() if name not in counted}
+        done = {name: figures.bytes for name, figures in new.items() if figures.state == "done"}
+        self._delivered += sum(done.values())  # parts of the file where it was scattered
+        self._retransmissions += sum(figures.retransmissions for figures in new.values())
         report = record.progress.report
         self._packets["new"] += report.new_packets if report else 0
         self._packets["duplicate"] += report.dup_packets if report else 0
-        return max(held, counted)
+        return counted | done.keys()
 
     def told(self, records: Iterable[Record]) -> told.Totals:
         """With what `records` say now."""

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from datacast.controller.audit import Audit
 from datacast.controller.metrics import HOSTS_MAX, AuditMetrics, Fabric, FabricMetrics, RequestMetrics, render
-from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.records import Disk, FabricHealth, Host
-from datacast.fabric_manager.api.reports import Progress, ReceiverFigures
-from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.totals import Totals
 
 MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
@@ -60,19 +56,6 @@ def test_the_dashboard_and_the_alerts_name_nothing_that_is_not_there() -> None:
     assert not told - named, "what nobody looks at need not be told"
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
-
-
-def test_what_was_delivered_counts_as_much_as_each_receiver_got_and_once() -> None:
-    """Of a file that is scattered each gets a part."""
-    rows = {name: ReceiverFigures(state="done", bytes=30) for name in ("h1", "h2")} | {"h3": ReceiverFigures(bytes=9)}
-    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1", "h2", "h3"], scatter=True)
-    record = Record(id="g-1", spec=spec, state="partial", progress=Progress(size=90, receivers=rows))
-    totals = Totals()
-    counted = totals.ended(record, 0)
-    assert totals.told([]).delivered_bytes == 60
-    rows["h3"] = ReceiverFigures(state="done", bytes=30)
-    totals.ended(replace(record, state="done"), counted)
-    assert totals.told([]).delivered_bytes == 90
 
 
 def test_each_number_is_told_and_a_state_that_nobody_is_in_as_none() -> None:
