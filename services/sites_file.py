@@ -60,7 +60,8 @@ class Sites(BaseModel):
 def read(path: Path) -> Sites:
     """Raises SiteError: no such file, no YAML, a key that is none, a name twice."""
     try:
-        text = path.read_text()
+        with open(path, "rb") as file:
+            text = file.read(FILE_MAX + 1)
         if len(text) > FILE_MAX:
             raise SiteError(f"{path} is longer than {FILE_MAX} bytes", str(path))
         sites = Sites.model_validate(yaml.load(text, _Strict))
@@ -68,7 +69,7 @@ def read(path: Path) -> Sites:
         raise SiteError(
             f"cannot read {path}: {error.strerror}", str(path), remedy="`datacast sites init` makes one"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         raise SiteError(f"{path} is no YAML: {error}", str(path)) from error
     except RecursionError as error:
         raise SiteError(f"{path} is nested too deeply", str(path)) from error

@@ -58,7 +58,7 @@ def test_a_file_that_is_not_there_is_named(reader: str, tmp_path: Path) -> None:
         READERS[reader](tmp_path / "none.json")
 
 
-def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path) -> None:
+def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "sites.yaml"
     one = "{url: 'https://10.0.0.1:7580', ca: ca.pem}"
     path.write_text(f"name: ams\nurl: https://10.0.0.9:7580\nsites:\n  sfo: {one}\n  sfo: {one}\n")
@@ -67,7 +67,10 @@ def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path) -> None:
     path.write_text(f"name: ams\nurl: https://10.0.0.9:7580\nsites:\n  ams: {one}\n")
     with pytest.raises(sites_file.SiteError, match="two sites of the name ams"):
         sites_file.read(path)
-    path.write_text("#" * (sites_file.FILE_MAX + 1))
+    path.write_text("name: ams\nurl: https://10.0.0.9:7580 # \u00e9\n", encoding="utf-8")
+    monkeypatch.setattr(sites_file, "FILE_MAX", path.stat().st_size)
+    assert sites_file.read(path).name == "ams"
+    monkeypatch.setattr(sites_file, "FILE_MAX", path.stat().st_size - 1)
     with pytest.raises(sites_file.SiteError, match="longer than"):
         sites_file.read(path)
 
