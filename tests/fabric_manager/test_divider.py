@@ -19,6 +19,7 @@ from datacast.fabric_manager.api.topology import graph_of
 from datacast.fabric_manager.divider import Divider
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.record import Record
+from datacast.fabric_manager.shares import Ask, TreeUse
 
 RATE = 100_000_000
 
@@ -353,3 +354,57 @@ def test_what_a_group_wants_is_known_to_two_digits_upwards() -> None:
     """So that a group which needs a little more from one moment to the next changes nobody's share."""
     wanted = {0: 0, 1: 1, 99: 99, 100: 100, 101: 110, 1_234_567: 1_300_000, 10**10: 10**10, 10**10 + 1: 1.1e10}
     assert {bps: module._step(bps) for bps in wanted} == wanted
+
+
+ARCS = [("h0", "s"), ("s", "h1")]
+PLAIN = {"trees": {1: TreeUse(ARCS, RATE)}, "weight": 100.0}
+
+
+@pytest.mark.parametrize(
+    "told, asked",
+    [
+        pytest.param({}, {}, id="nothing but its trees"),
+        pytest.param({"weight": 7, "priority": "background", "most_bps": 9000},
+                     {"weight": 7.0, "background": True, "most_bps": 9000.0}, id="what people have said"),
+        pytest.param({"deadline_s": 8.0}, {"least_bps": 11e6}, id="80 Mbit in 8 s, a fiftieth to spare, in steps"),
+        pytest.param({"deadline_s": 8.0, "fraction": 0.25}, {"least_bps": 7.7e6}, id="less, the more it has"),
+        pytest.param({"deadline_s": 8.0, "age_s": 4.0}, {"least_bps": 21e6}, id="more, the less time is left"),
+        pytest.param({"deadline_s": 8.0, "size": None}, {}, id="nobody knows how much it is"),
+        pytest.param({"deadline_s": 8.0, "age_s": 8.0}, {"least_bps": 820e6}, id="late, and new: it is refused"),
+        pytest.param({"deadline_s": 8.0, "age_s": 8.0, "epoch": 2}, {}, id="late, with its second master"),
+        pytest.param({"deadline_s": 8.0, "age_s": 8.0, "fraction": 0.25}, {}, id="late, and under way"),
+        pytest.param({"deadline_s": 8.0, "age_s": 7.0, "epoch": 2}, {"least_bps": 82e6}, id="not late yet"),
+    ],
+)  # fmt: skip
+def test_what_a_group_asks_of_the_links_is_what_it_was_asked_for_and_has_come_to(
+    told: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    told = dict(told)
+    progress = {key: told.pop(key) for key in ("size", "fraction") if key in told}
+    age_s, epoch = told.pop("age_s", 0.0), told.pop("epoch", 1)
+    known = record("g", "h0", "s", "h1", **told)
+    known = replace(known, epoch=epoch, progress=structs.replace(known.progress, **progress))
+    assert module.ask_of(known, known.created_ns + round(age_s * 1e9), {}) == Ask(**PLAIN | asked)
+
+
+def test_a_group_asks_for_trees_that_are_there_and_each_is_one_object_while_it_stays() -> None:
+    known = record("g", "h0", "s", "h1")
+    figures = known.progress.trees["1"]
+    trees = {
+        "1": figures,
+        "2": structs.replace(figures, state="idle", most_bps=0, interest=0.25),
+        "3": structs.replace(figures, state="lost"),
+        "4": structs.replace(figures, arcs=[]),
+        "5": structs.replace(figures, arcs=None),
+    }
+    known = replace(known, progress=structs.replace(known.progress, trees=trees))
+    ask = module.ask_of(known, known.created_ns, {})
+    assert ask and ask.trees == {1: TreeUse(ARCS, RATE), 2: TreeUse(ARCS, float("inf"), 0.25)}
+    again = module.ask_of(known, known.created_ns, ask.trees)
+    assert again and all(again.trees[number] is use for number, use in ask.trees.items())
+    for change in ({"arcs": [*ARCS]}, {"most_bps": RATE // 2}):
+        other = structs.replace(known.progress, trees={**trees, "1": structs.replace(figures, **change)})
+        moved = module.ask_of(replace(known, progress=other), known.created_ns, ask.trees)
+        assert moved and moved.trees[1] is not ask.trees[1] and moved.trees[2] is ask.trees[2]
+    none = structs.replace(known.progress, trees={name: trees[name] for name in "345"})
+    assert module.ask_of(replace(known, progress=none), known.created_ns, ask.trees) is None

@@ -116,6 +116,20 @@ def test_workers_of_this_machine_are_waited_for_while_their_process_lives(clock:
     ended.wait()
 
 
+def test_workers_that_may_return_have_their_time_also_where_nobody_could_hear_them(clock: Clock) -> None:
+    some = Workers(lambda worker, how, planned: None, lambda worker: None)
+    some.begin()
+    here, elsewhere = f"{child_name()}{os.getpid()}", "elsewhere-1"
+    clock.now += 3 * SILENCE_S  # this process stood still
+    some.sweep()
+    sweep(some, clock, workers.RETURN_S - 0.1)
+    assert some.may_return(here) and some.may_return(elsewhere)
+    sweep(some, clock, 0.2)
+    assert some.may_return(here) and not some.may_return(elsewhere)
+    sweep(some, clock, SILENCE_S - workers.RETURN_S)
+    assert not some.may_return(here)
+
+
 def test_nobody_starts_workers_in_place_of_those_that_come_yet() -> None:
     async def scenario() -> list[int]:
         async with lab(star(2), workers=0) as it:
