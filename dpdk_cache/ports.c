@@ -325,11 +325,6 @@ static inline void queue(struct dpdk_port *p, struct rte_mbuf *m, dc_time now)
     rte_pktmbuf_free(m);
     return;
   }
-  if (m->pkt_len > p->max_frame) {
-    p->counters.oversized++;
-    rte_pktmbuf_free(m);
-    return;
-  }
   p->out[p->nout++] = m;
   if (p->nout == PORT_BURST)
     flush(&p->base, now);
@@ -341,6 +336,13 @@ static void push(struct port *port, const struct dc_tx *tx, unsigned n, dc_time 
 {
   struct dpdk_port *p = dpdk_port(port);
   for (unsigned i = 0; i < n; i++) {
+    if (tx[i].prefix_len + tx[i].len >
+        p->max_frame) { /* no mbuf has more room: an interest may name a longer way back */
+      p->counters.oversized++;
+      if (tx[i].buf != NULL)
+        packet_buf_ops.unref(tx[i].buf);
+      continue;
+    }
     struct rte_mbuf *m = packet_build(p->pools, &tx[i], !p->multi_seg);
     if (m != NULL)
       queue(p, m, now);

@@ -96,6 +96,32 @@ static void device_that_is_full_loses_nothing(void)
   CHECK(rte_mempool_avail_count(all.worker[0].sw.pools.data) == whole);
 }
 
+/* A driver that sends one segment only: a packet that many labels are to stand before has no room in an mbuf. */
+static void what_is_too_long_is_not_copied(void)
+{
+  struct dpdk_port *p = port();
+  const struct packet_counters *built = &all.worker[0].sw.pools.counters;
+  static const uint8_t frame[1500 + DC_ETHER_LEN];
+  struct rte_mbuf *m = made(frame, sizeof frame);
+  struct dc_tx tx = {.buf = packet_buf(m), .off = 34, .len = sizeof frame - 34, .prefix_len = DC_PREFIX_MAX};
+  packet_arrived(m);
+  packet_buf_ops.ref(packet_buf(m)); /* the content store's */
+  p->multi_seg = false;
+  p->base.ops->push(&p->base, &tx, 1, 1);
+  CHECK(p->counters.oversized == 1 && built->linear == 0 && built->no_mbuf == 0 && rte_mbuf_refcnt_read(m) == 1);
+  tx.prefix_len = 34; /* as it came */
+  packet_buf_ops.ref(packet_buf(m));
+  p->base.ops->push(&p->base, &tx, 1, 1);
+  CHECK(p->counters.oversized == 1 && built->linear == 1 && p->nout == 1);
+  p->multi_seg = true;
+  p->base.ops->flush(&p->base, 1);
+  CHECK(rte_eth_rx_burst(p->dev, p->queue, &m, 1) == 1 && m->pkt_len == sizeof frame);
+  rte_pktmbuf_free(m);
+  packet_buf_ops.unref(tx.buf);
+  packet_round_over();
+  CHECK(rte_mempool_avail_count(all.worker[0].sw.pools.data) == whole);
+}
+
 /* A kernel interface whose queue has room for what is small. */
 static uint32_t passed;
 
@@ -158,7 +184,8 @@ int main(void)
   whole = rte_mempool_avail_count(all.worker[0].sw.pools.data);
   device_that_is_full_loses_nothing();
   full_queue_of_a_kernel_loses_data_and_keeps_interests();
+  what_is_too_long_is_not_copied();
   workers_close(&all);
-  printf("test_backlog: 2 tests passed\n");
+  printf("test_backlog: 3 tests passed\n");
   return 0;
 }
