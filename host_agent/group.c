@@ -275,6 +275,8 @@ static bool update(struct group *g, const struct opening *o, const json_t *whole
   bool fetches = o->own > 0 || json_is_true(json_object_get(part, "fetches")); /* a lone host has nobody to send to */
   if (origin != NULL && fetches && g->receiver != NULL && !fetching_open(g, origin, why))
     return false;
+  if (g->receiver != NULL) /* one of them may begin here now */
+    receiver_keep(g, o->trees + o->own, o->n - o->own);
   if (g->source != NULL && !source_trees(g, o->trees, o->own, o->n, why))
     return false;
   if (g->receiver == NULL)

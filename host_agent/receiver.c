@@ -246,12 +246,10 @@ static bool add_tree(struct group *g, const struct tree_params *p, struct fault 
   return true;
 }
 
-bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct fault *why)
+void receiver_keep(struct group *g, const struct tree_params *p, int n)
 {
   struct receiver *r = g->receiver;
-  if (g->state != GROUP_RUNNING)
-    return true;
-  for (unsigned i = 0; i < r->trees;) {
+  for (unsigned i = 0; g->state == GROUP_RUNNING && i < r->trees;) {
     bool wanted = false;
     for (int k = 0; k < n; k++)
       wanted |= p[k].id == r->tree[i]->params.id;
@@ -260,7 +258,12 @@ bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct 
     else
       drop_tree(g, i);
   }
-  for (int k = 0; k < n; k++)
+}
+
+bool receiver_trees(struct group *g, const struct tree_params *p, int n, struct fault *why)
+{
+  struct receiver *r = g->receiver;
+  for (int k = 0; g->state == GROUP_RUNNING && k < n; k++)
     if (find_tree(r, p[k].id) == NULL && !add_tree(g, &p[k], why))
       return false;
   return true;

@@ -9,6 +9,8 @@ bool receiver_open(struct group *g, const char *dest, const json_t *wants, struc
     __attribute__((nonnull(1, 2, 4)));
 /* They are those that it was opened with. */
 bool receiver_wants(const struct group *g, const json_t *wants, struct fault *why) __attribute__((nonnull(1, 3)));
+/* Of its trees only these go on: before new ones begin, at this host too. */
+void receiver_keep(struct group *g, const struct tree_params *t, int n) __attribute__((nonnull(1)));
 bool receiver_trees(struct group *g, const struct tree_params *t, int n, struct fault *why)
     __attribute__((nonnull(1, 4)));
 /* An object of tree id -> route blob as hex; NULL: none. What is out on a changed route is asked for again at once. */

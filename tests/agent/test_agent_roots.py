@@ -100,6 +100,15 @@ def test_trees_that_a_root_cannot_have_are_refused(two: Two, tmp_path: Path, roo
     assert results["c"]["ok"]
 
 
+def test_a_tree_that_came_to_a_host_begins_there_and_comes_to_it_again(two: Two, tmp_path: Path) -> None:
+    _, a, b, _ = parts(two, tmp_path)
+    root, relay = {**b, "roots": [8], "routes": {"7": b["routes"]["7"]}}, {"role": "relay"}
+    for part in (b, root, b):
+        results = two.open(a, part, relay)
+        assert all(r["ok"] for r in results.values()), results
+        assert list(two.order("status", {})["b"]["trees"]) == (["7"] if part is root else ["7", "8"])
+
+
 def test_a_receiver_sends_nothing_that_it_does_not_hold(two: Two, tmp_path: Path) -> None:
     _, a, b, _ = parts(two, tmp_path)
     b = {**b, "roots": [8], "routes": {"7": b["routes"]["7"]}}
