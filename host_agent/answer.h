@@ -11,7 +11,7 @@ enum { ANSWER_REASON_MAX = 64, ANSWER_CHALLENGE_MAX = 1024, ANSWER_PART_MAX = 51
 struct answer_head {
   struct content_range range;
   bool has_range;                       /* a proper one */
-  char etag[ORIGIN_ETAG_MAX];           /* "": none, or a longer one */
+  char etag[ORIGIN_ETAG_MAX];           /* "": none, a longer one, or one with other letters than ASCII's */
   char encoding[16];                    /* of Content-Encoding; "": none, identity, or a longer one */
   char challenge[ANSWER_CHALLENGE_MAX]; /* of WWW-Authenticate; "": none */
 };

@@ -197,20 +197,21 @@ struct objects *objects_open(const json_t *origin, uint64_t size, uint64_t patie
 
 static uint64_t less(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+static struct object_run run_of(const struct object *one, uint64_t off, uint64_t len)
+{
+  return (struct object_run){
+      .origin = one->origin, .bytes = one->data == NULL ? NULL : one->data + off, .off = off, .len = len};
+}
+
 struct object_run objects_at(const struct objects *o, uint64_t at, uint64_t most)
 {
   if (o->manifest == NULL)
-    return (struct object_run){.origin = o->object[0].origin, .bytes = o->object[0].data, .off = at, .len = most};
+    return run_of(&o->object[0], at, most);
   if (at < o->bundle.manifest)
     return (struct object_run){.bytes = o->manifest + at, .len = less(most, o->bundle.manifest - at)};
   uint32_t i = bundle_find(&o->bundle, at);
   const struct bundle_entry *e = &o->bundle.entry[i];
   if (at < e->at)
     return (struct object_run){.len = less(most, e->at - at)};
-  const struct object *in = &o->object[i];
-  uint64_t off = at - e->at;
-  return (struct object_run){.origin = in->origin,
-                             .bytes = in->data == NULL ? NULL : in->data + off,
-                             .off = off,
-                             .len = less(most, e->size - off)};
+  return run_of(&o->object[i], at - e->at, less(most, e->at + e->size - at));
 }

@@ -45,6 +45,11 @@ static void heads(void)
                                      "WWW-Authenticate: Bearer realm=a\r\n", NULL});
   assert(strcmp(a.etag, "\"x\"") == 0 && a.has_range && a.range.size == 9);
   assert(strcmp(a.challenge, "Bearer realm=a") == 0);
+  lines_of(&a,
+           (const char *const[]){"HTTP/1.1 206 OK\r\n", "etag: \"caf\xe9\"\r\n", NULL}); /* one may have such bytes */
+  assert(a.etag[0] == '\0');
+  lines_of(&a, (const char *const[]){"etag: \"a\rHost: b\"\r\n", NULL});
+  assert(a.etag[0] == '\0');
   static const char *const encodings[] = {"gzip", "identity", "br;\x01", "0123456789abcdef"}, *const as[] = {"gzip", "",
                                                                                                              "br", ""};
   for (size_t i = 0; i < sizeof as / sizeof as[0]; i++) {
@@ -219,6 +224,10 @@ static void several(void)
   objects("{" MANIFEST ",\"objects\":[]}", 4096, path, "bad_bundle");
   objects("{\"manifest\":\"%\",\"objects\":[]}", 1, path, "bad_request");
   objects("{\"objects\":[{\"url\":\"https://h/v2/c\"},{\"url\":\"https://h/v2/d\"}]}", 1, path, "bad_request");
+  o = objects("{\"objects\":[{\"data\":\"YWJj\"}]}", 3, path, NULL);
+  r = objects_at(o, 1, 2);
+  assert(r.bytes[0] == 'b' && r.len == 2 && r.origin == NULL);
+  objects_unref(o);
   objects("{\"objects\":3}", 1, path, "bad_request");
   objects("{}", 1, path, "bad_request");
   (void)unlink(path);
