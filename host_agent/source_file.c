@@ -319,24 +319,30 @@ void source_file_repeat(struct group *g)
   if (s->hashed > 0)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
 }
+/* Is it `is`, as `stat` told it? Before 1970 a time is below 0, and an inode of 64 bits is told so. */
+static bool told_so(const json_t *part, const char *key, uint64_t is, bool *same, struct fault *why)
+{
+  const json_t *v = json_object_get(part, key);
+  bool given = v != NULL && !json_is_null(v);
+  *same = !given || json_integer_value(v) == (json_int_t)is;
+  return !given || json_is_integer(v) || fault_set(why, "bad_request", "%s must be an integer", key);
+}
+
 /* Is it the file that the group was made for? */
 static bool as_before(const struct group *g, const char *path, const json_t *part, const struct sendable *k,
                       struct fault *why)
 {
-  uint64_t mtime, inode;
+  bool time, inode;
   if (k->cut.piece > 0 && memcmp(&k->cut, &g->layout, sizeof k->cut) != 0)
     return fault_set(why, "changed", "%s was cut otherwise when it was received: into blocks of %u pieces of %u bytes",
                      path, k->cut.per_block, k->cut.piece);
   if (k->size != g->layout.size)
     return fault_set(why, "changed", "%s has %llu bytes, the group was made for %llu", path,
                      (unsigned long long)k->size, (unsigned long long)g->layout.size);
-  if (!get_integer(part, "mtime_ns", 0, INT64_MAX, k->mark, &mtime, why) ||
-      !get_integer(part, "inode", 0, INT64_MAX, k->stat.st_ino, &inode, why))
+  if (!told_so(part, "mtime_ns", k->mark, &time, why) || !told_so(part, "inode", k->stat.st_ino, &inode, why))
     return false;
-  if (mtime != k->mark || inode != k->stat.st_ino)
-    return fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)", path,
-                     inode != k->stat.st_ino ? "another file of that name" : "written to since");
-  return true;
+  return (time && inode) || fault_set(why, "changed", "%s is not the file any more that the group was made for (%s)",
+                                      path, !inode ? "another file of that name" : "written to since");
 }
 
 static bool digests_open(struct source_file *s, struct host *h, const struct dc_layout *l, const uint8_t *skip)

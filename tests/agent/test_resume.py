@@ -212,7 +212,7 @@ def test_source_file_that_changed_is_refused(pair: Net, tmp_path: Path) -> None:
     told = client.request("stat", pair.member("a", {"path": str(path)}))["a"]
     marks = {"mtime_ns": told["mtime_ns"], "inode": told["inode"]}
 
-    def open_with(group: str, **given: int) -> dict[str, Any]:
+    def open_with(group: str, **given: int | str) -> dict[str, Any]:
         body = {"role": "source", "path": str(path), **given}
         everyone = {"size": SIZE, "piece": PIECE, "per_block": PER_BLOCK, "source": "a", "trees": []}
         return client.request("open", pair.member("a", body), everyone, group)["a"]
@@ -230,3 +230,9 @@ def test_source_file_that_changed_is_refused(pair: Net, tmp_path: Path) -> None:
     refused = open_with("g-replaced", **marks)
     assert refused["code"] == "changed" and "another file" in refused["error"]
     assert open_with("g-unmarked")["ok"]
+    os.utime(path, ns=(0, -1_234_567_890_123_456_789))  # 1930
+    told = client.request("stat", pair.member("a", {"path": str(path)}))["a"]
+    assert told["mtime_ns"] == path.stat().st_mtime_ns < 0
+    assert open_with("g-old", mtime_ns=told["mtime_ns"], inode=told["inode"])["ok"]
+    assert open_with("g-older", mtime_ns=told["mtime_ns"] - 1)["code"] == "changed"
+    assert open_with("g-text", mtime_ns="1930")["code"] == "bad_request"
