@@ -174,12 +174,15 @@ static bool walk(struct walk *w, int fd, const char *prefix, unsigned depth)
   }
   bool ok = depth <= BUNDLE_DEPTH_MAX || fault_set(w->why, "bad_bundle", "%.200s: too deep", prefix);
   uint32_t first = f->bundle.n;
-  for (struct dirent *e; ok && (e = readdir(d)) != NULL;) {
+  for (struct dirent *e; ok && (errno = 0, e = readdir(d)) != NULL;) {
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
       ok = add(w, dirfd(d), prefix, e->d_name);
     if (__atomic_load_n(w->how->stopping, __ATOMIC_RELAXED))
       ok = fault_set(w->why, "io", "the agent ends");
   }
+  if (ok && errno != 0) /* the rest of its names is not to be had */
+    ok = fault_set(w->why, fault_passes(errno) ? "busy" : "io", "%.200s: %s", *prefix == '\0' ? "." : prefix,
+                   strerror(errno));
   for (uint32_t i = first, end = f->bundle.n; ok && i < end; i++) {
     char below[BUNDLE_NAME_MAX + 2];
     if (f->bundle.entry[i].kind != BUNDLE_FOLDER)
@@ -250,7 +253,7 @@ struct folder *folder_open(int fd, struct folder_walk *how, struct fault *why)
   }
   f->fd = fd;
   struct walk w = {.f = f, .how = how, .why = why, .manifest = BUNDLE_HEAD};
-  if (walk(&w, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0)) {
+  if (walk(&w, fd < 0 ? fd : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0)) {
     if (f->bundle.n > 1)
       qsort(f->bundle.entry, f->bundle.n, sizeof *f->bundle.entry, by_name);
     link_names(&w);
