@@ -207,6 +207,13 @@ static void judge(struct group *g, uint32_t block, bool good)
   finish_if_whole(g);
 }
 
+static void wait_for_turn(struct receiver *r, uint32_t block)
+{
+  r->state[block] = BLOCK_WHOLE;
+  if (r->waiting++ == 0)
+    r->cursor = block;
+}
+
 static void verified(struct job *j)
 {
   struct group *g = j->owner;
@@ -218,6 +225,11 @@ static void verified(struct job *j)
   if (j->error != 0 && !(j->error < 0 && r->claimed[block])) {
     if (j->error != EINTR)
       blocks_fail_errno(g, j->error > 0 ? j->error : EIO);
+    return;
+  }
+  if (r->state[block] == BLOCK_STALE) {
+    wait_for_turn(r, block);
+    verify_more(g);
     return;
   }
   judge(g, block, j->error == 0 && memcmp(j->digest, r->digest[block], DIGEST_LEN) == 0);
@@ -273,9 +285,7 @@ static void look_at(struct group *g, uint32_t block)
     judge(g, block, memcmp(r->found[block], r->digest[block], DIGEST_LEN) == 0);
     return;
   }
-  r->state[block] = BLOCK_WHOLE;
-  if (r->waiting++ == 0)
-    r->cursor = block;
+  wait_for_turn(r, block);
   verify_more(g);
 }
 
@@ -297,7 +307,7 @@ void blocks_wrote(struct group *g, const struct job *j)
   r->there[block] += j->len;
   if (r->state[block] == BLOCK_OPEN && dc_pieces_block_whole(r->pieces, block) && !all_there(g, block))
     receiver_complete(g, block);
-  if (r->state[block] == BLOCK_OK) /* it was fetched meanwhile */
+  if (r->state[block] != BLOCK_OPEN) /* it was fetched meanwhile */
     blocks_doubt(g, block);
   look_at(g, block);
   blocks_go(g);
@@ -308,12 +318,12 @@ void blocks_doubt(struct group *g, uint32_t block)
   struct receiver *r = g->receiver;
   r->doubted[block] = 1;
   r->hashed[block] = 0;
+  if (r->state[block] == BLOCK_VERIFYING)
+    r->state[block] = BLOCK_STALE;
   if (g->state != GROUP_RUNNING || r->state[block] != BLOCK_OK)
     return;
-  r->state[block] = BLOCK_WHOLE;
   r->ok--;
-  if (r->waiting++ == 0)
-    r->cursor = block;
+  wait_for_turn(r, block);
 }
 
 bool blocks_fetched(struct group *g, uint32_t block, const uint8_t digest[32], struct fault *why)
@@ -363,9 +373,7 @@ void blocks_resume(struct group *g)
       dc_pieces_add(r->pieces, p);
     r->bytes += block_bytes(g, b);
     r->claimed[b] = 1; /* its digest is known when it was found good */
-    r->state[b] = BLOCK_WHOLE;
-    if (r->waiting++ == 0)
-      r->cursor = b;
+    wait_for_turn(r, b);
     r->resuming++;
   }
   if (r->resuming == 0)

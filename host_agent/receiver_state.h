@@ -10,6 +10,7 @@ enum block_state {
   BLOCK_OPEN,
   BLOCK_WHOLE, /* to be verified */
   BLOCK_VERIFYING,
+  BLOCK_STALE, /* it is being verified, and something was written into it meanwhile: once more */
   BLOCK_OK
 };
 
