@@ -17,7 +17,7 @@ static unsigned names = 100; /* that the disk gives before it fails */
 
 struct dirent *readdir(DIR *d)
 {
-  static struct dirent *(*real)(DIR *d);
+  static struct dirent *(*real)(DIR * d);
   if (real == NULL)
     *(void **)&real = dlsym(RTLD_NEXT, "readdir");
   if (names-- == 0) {
