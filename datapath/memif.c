@@ -199,7 +199,9 @@ static const char *answer_server(struct memif_lane *l, const struct memif_messag
 {
   enum memif_state was = l->state;
   struct memif_message x = {.type = 0};
-  if (got->type != (was == WAIT_HELLO ? MEMIF_HELLO : was == WAIT_CONNECTED ? MEMIF_CONNECTED : MEMIF_ACK))
+  if (was == JOINED || got->type != (was == WAIT_HELLO       ? MEMIF_HELLO
+                                     : was == WAIT_CONNECTED ? MEMIF_CONNECTED
+                                                             : MEMIF_ACK))
     return not_its_turn;
   l->state++;
   switch (was) {
