@@ -38,8 +38,8 @@ class DryRun:
         receivers = receivers_of(fabric, sets, spec)
         if spec.url is not None:
             spec = with_fetchers(fabric, spec, receivers)
-            receivers = [name for name in receivers if name != spec.source]
-        self._spec, self._receivers = with_shards(spec, receivers), receivers
+        self._spec = with_shards(spec, receivers)
+        self._receivers = [name for name in receivers if name != spec.source]
         check_holds(self._spec)
         self._topology, self._others = fabric.snapshot(), divider.others()
 
@@ -62,6 +62,8 @@ class DryRun:
 
 
 def _plan(graph: nx.Graph, others: Others, spec: GroupSpec, receivers: list[str], size: int | None) -> Plan:
+    if not receivers:  # one alone fetches: nothing is sent to anybody
+        return _alone(spec, size)
     unreachable: list[str] = []
     try:
         found = steiner_trees(graph, spec.source, receivers, spec.options.trees, {})
@@ -118,6 +120,15 @@ def _plan(graph: nx.Graph, others: Others, spec: GroupSpec, receivers: list[str]
         gap=gap,
         cut=cut,
     )
+
+
+def _alone(spec: GroupSpec, size: int | None) -> Plan:
+    """How long its origin takes nobody knows here."""
+    return Plan(
+        source=spec.source, receivers=[], unreachable=[], rate_bps=0, size=spec.size if size is None else size,
+        expected_s=None, deadline_met=None, trees=[], wanted_bytes={}, receiver_bps={}, bound_bps={},
+        gap=Gap(part=0.0, receiver=None), cut=None,
+    )  # fmt: skip
 
 
 def _shares(spec: GroupSpec, receivers: list[str], size: int) -> tuple[int, dict[str, int]]:

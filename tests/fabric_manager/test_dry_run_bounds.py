@@ -134,3 +134,21 @@ def test_of_random_networks_each_plan_is_at_its_bounds_or_tells_a_gap_that_is_tr
         assert found.cut.bps == min(bound.values())
         short += found.gap.part > 0.01
     assert short, "some must fall short, or this shows nothing"
+
+
+def test_one_that_fetches_alone_sends_to_nobody_and_may_be_asked_for() -> None:
+    it = fabric([("h0", "s0", MBIT), ("s0", "h1", MBIT)], 2)
+    spec = GroupSpec(url="https://a/b", receivers=["h1"], size=10**6, deadline_s=1.0)
+    dry = DryRun(it, {}, Divider(it, lambda group, message: None), spec)
+    found = dry.plan()
+    assert (found.source, found.receivers, found.trees, found.size, found.deadline_met) == ("h1", [], [], 10**6, None)
+    dry.check_deadline()
+
+
+def test_who_fetches_may_want_ranges_as_any_receiver() -> None:
+    it = fabric([("h0", "s0", MBIT), ("s0", "h1", MBIT), ("s0", "h2", MBIT)], 3)
+    shards = {"h1": ["0-99"], "h2": ["0-199"]}
+    spec = GroupSpec(url="site://a:1/site/objects/s-0", receivers=["h1", "h2"], shards=shards, size=1000)
+    found = DryRun(it, {}, Divider(it, lambda group, message: None), spec).plan()
+    (other,) = found.receivers
+    assert found.wanted_bytes == {other: 200 if other == "h2" else 100}
