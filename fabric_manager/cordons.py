@@ -65,14 +65,25 @@ class Cordons:
     async def put_switch(self, name: str, reason: str) -> None:
         """Raises Problem: it is none, or a host that a group has is on no other."""
         self._check_switch(name)
-        for host in self.fabric.graph.neighbors(name):
-            if self._switches_of(host, name) and (groups := self._busy(host)):
+        self._check_free(name)
+        known = name in self._nodes
+        await self._keep(name, reason)
+        try:
+            self._check_free(name)
+        except Problem:  # a group has begun while that was written
+            if not known:
+                await self.delete(name)
+            raise
+        self._drain(name, reason)
+
+    def _check_free(self, switch: str) -> None:
+        """Raises Problem: a host that a group has is on no other."""
+        for host in self.fabric.graph.neighbors(switch):
+            if self._switches_of(host, switch) and (groups := self._busy(host)):
                 raise Problem(
-                    409, "busy", f"{host} has no other switch than {name}, and is a member of {few(groups)}",
+                    409, "busy", f"{host} has no other switch than {switch}, and is a member of {few(groups)}",
                     what=host, remedy=f"`datacast drain {host}` waits for them",
                 )  # fmt: skip
-        await self._keep(name, reason)
-        self._drain(name, reason)
 
     def _check_switch(self, name: str) -> None:
         node = self.fabric.nodes.get(name)

@@ -114,11 +114,11 @@ class Wiring:
                 remedy="`datacast topology` lists the nodes",
             )  # fmt: skip
         if groups := self._busy(name):
-            raise Problem(
-                409, "busy", f"{name} is a member of {few(groups)}", what=name,
-                remedy=f"`datacast drain {name}` waits for them",
-            )  # fmt: skip
+            raise _busy(name, groups)
         await self._keep(name, None, removed=True)
+        if groups := self._busy(name):  # one has begun while that was written
+            await self._keep(name, None, removed=False)
+            raise _busy(name, groups)
         for change in self.fabric.remove(name, time.time_ns()):
             self._publish(change)
 
@@ -135,3 +135,9 @@ class Wiring:
             await self.kept.put(NODES + name, json.dumps(row), entry.revision if entry else 0)
         except StoreError as error:
             raise unwritten(error, name) from error
+
+
+def _busy(name: str, groups: list[str]) -> Problem:
+    return Problem(
+        409, "busy", f"{name} is a member of {few(groups)}", what=name, remedy=f"`datacast drain {name}` waits for them"
+    )
