@@ -164,7 +164,7 @@ class Groups:
 
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
         self._room()
-        await self._agents_return(spec)
+        await self._agents_return(self._members_of(spec))
         if spec.deadline_s is not None and spec.size is not None:
             await asyncio.to_thread(self._dry_run(spec).check_deadline)
         receivers = requests.receivers_of(self.fabric, self.sets.all(), spec)
@@ -216,16 +216,24 @@ class Groups:
 
     async def plan(self, spec: GroupSpec, size: int | None) -> Plan:
         """What it would get now. Raises Problem."""
-        await self._agents_return(spec)
+        await self._agents_return(self._members_of(spec))
         return await asyncio.to_thread(self._dry_run(spec).plan, size)
 
     def _dry_run(self, spec: GroupSpec) -> DryRun:
         return DryRun(self.fabric, self.sets.all(), self.divider, spec)
 
-    async def _agents_return(self, spec: GroupSpec) -> None:
-        """Those of the fabric manager before come within a moment: nobody is told meanwhile that a host has none."""
-        named = [*spec.roots, *(spec.receivers if isinstance(spec.receivers, list) else self.fabric.members())]
-        nodes = [self.fabric.nodes[name] for name in named if name in self.fabric.nodes]
+    def _members_of(self, spec: GroupSpec) -> list[str]:
+        """Hosts that a request is about, as far as they are known."""
+        if isinstance(spec.receivers, list):
+            return [*spec.roots, *spec.receivers]
+        if spec.receiver_set is not None:
+            return [*spec.roots, *self.sets.all().get(spec.receiver_set, [])]
+        return [node.name for node in self.fabric.nodes.values() if node.kind == "host" and not node.removed]
+
+    async def _agents_return(self, names: list[str]) -> None:
+        """Those of the fabric manager before come within a moment: nobody is told meanwhile that a host has none, and
+        none of all is left out."""
+        nodes = [self.fabric.nodes[name] for name in names if name in self.fabric.nodes]
         while time.monotonic() < self._return_s and not all(node.registered for node in nodes):
             await asyncio.sleep(LOOK_S)
         if self.kept.deposed:  # it has let its agents go, and nobody is told that hosts have none
@@ -287,6 +295,7 @@ class Groups:
         if record.state in ("failed", "partial"):
             self._room()
             missing = [name for name in record.receivers if name not in record.done]
+            await self._agents_return([*record.spec.roots, *missing])
             there = {name for name, node in self.fabric.nodes.items() if node.registered}
             if there.isdisjoint(record.spec.roots):
                 raise requests.no_agent(record.spec.source)
@@ -300,7 +309,9 @@ class Groups:
         requests.check_host(self.fabric, "host", host)
         requests.check_late(record.spec, host)
         if host not in record.receivers:
+            requests.check_number(len(record.receivers) + 1)
             self.cordons.check([host])
+        await self._agents_return([host])
         if not self.fabric.nodes[host].registered:
             raise requests.no_agent(host)
         return await self._do(group, Join(host, None if dest_path is None else requests.check_dest_path(dest_path)))

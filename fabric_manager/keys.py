@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from datacast.services.problems import NO_LEADER, Problem
-from datacast.services.store import Conflict, Entry, Guard, Lost, Store, StoreError
+from datacast.services.store import Conflict, Entry, Guard, Lost, Store, StoreError, TooLong
 
 T = TypeVar("T")
 
@@ -133,6 +133,9 @@ def unwritten(error: StoreError, what: str = "") -> Problem:
     if isinstance(error, Conflict):
         text = f"another fabric manager has changed it: {error.message}"
         return Problem(409, "conflict", text, what=what or error.what)
+    if isinstance(error, TooLong):
+        text = f"the record of it is too long: {error.message}"
+        return Problem(413, "too_large", text, what=what or error.what, remedy="ask for less at a time")
     return Problem(
         503, "store", f"it could not be written: {error.message}", what=what or error.what,
         remedy="see that the store's disk has room and that the store runs",

@@ -146,6 +146,7 @@ class Placing:
             return
         if machine.final(held.record) or held.record.epoch != record.epoch:
             return  # meanwhile
+        record = held.record  # who has joined or left since was told to nobody, where this is the first it hears
         order = orders.StartOrder(
             group=record.id,
             epoch=record.epoch,
@@ -278,8 +279,10 @@ class Placing:
         try:
             await self._do(record.id, machine.interrupted(record) if lost else Assigned(worker.name, worker.lease))
         except Problem as problem:
-            worker.groups.discard(record.id)
-            if problem.status != 409 and problem.code != NO_LEADER:
+            held = self._live.get(record.id)
+            if held is None or held.record.lease != worker.lease:  # else an earlier try was written after all
+                worker.groups.discard(record.id)
+            if problem.code not in ("stale", NO_LEADER):
                 log.error("group %s: %s", record.id, problem)
                 self._waiting.add(record.id)
 

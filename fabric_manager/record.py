@@ -12,13 +12,16 @@ from typing import TypeVar
 from msgspec import UNSET, structs
 from pydantic import TypeAdapter, ValidationError
 
-from datacast.services.store import StoreError
+from datacast.services.store import VALUE_MAX, StoreError
 from datacast.services.validation import first_error
 
 from .api import GroupSpec, GroupState
 from .api.records import GroupChange, GroupRecord, GroupSummary, Receiver, Tree
 from .api.reports import Adopt, Progress, ReceiverFigures
 from .keys import packed, unpacked
+
+WHY_MAX = 160
+"""Letters of a receiver's error, where there is no room for more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +82,39 @@ _adapter: TypeAdapter[Record] = TypeAdapter(Record)
 
 
 def dump(record: Record) -> str:
-    """As the store keeps it."""
-    return packed(_adapter.dump_json(record, exclude_defaults=True))
+    """As the store keeps it: of a group of thousands so much less of each receiver as it takes to have room there. What
+    a group has come to must be written, and figures of each tree at each receiver need not outlast a process."""
+    text = packed(_adapter.dump_json(record, exclude_defaults=True))
+    for short in (_without_trees, _bare):
+        if len(text) <= VALUE_MAX:
+            break
+        known = record.progress
+        receivers = {name: short(figures) for name, figures in known.receivers.items()}
+        kept = replace(record, progress=structs.replace(known, receivers=receivers))
+        text = packed(_adapter.dump_json(kept, exclude_defaults=True))
+    return text
 
 
-def load(text: str) -> Record:
-    """Raises StoreError: no record, or one of a newer version."""
+def _without_trees(figures: ReceiverFigures) -> ReceiverFigures:
+    return structs.replace(figures, trees=None)
+
+
+def _bare(figures: ReceiverFigures) -> ReceiverFigures:
+    """What counts: how it has ended, when, and in few words why."""
+    error = figures.error and structs.replace(figures.error, message=figures.error.message[:WHY_MAX])
+    return ReceiverFigures(
+        state=figures.state, error=error, bytes=figures.bytes, fraction=figures.fraction, sha256_ok=figures.sha256_ok,
+        t_done_ns=figures.t_done_ns,
+    )  # fmt: skip
+
+
+def load(text: str, key: str = "") -> Record:
+    """Of that key. Raises StoreError: no record, or one of a newer version."""
     try:
         return _adapter.validate_json(unpacked(text))
     except ValidationError as error:
-        raise StoreError(f"the store holds what is no group's record: {first_error(error)[1]}") from error
+        text = f"the store holds what is no group's record{f' under {key}' if key else ''}: {first_error(error)[1]}"
+        raise StoreError(text, what=key) from error
 
 
 def told(record: Record, shares: Mapping[int, float]) -> GroupRecord:

@@ -58,5 +58,5 @@ class Replica:
             if not entry.key.startswith(GROUPS):
                 self.entries[entry.key] = entry
             elif known.get(entry.key) != entry.revision:
-                self.groups[entry.key.removeprefix(GROUPS)] = Held(load(entry.value), entry.revision)
+                self.groups[entry.key.removeprefix(GROUPS)] = Held(load(entry.value, entry.key), entry.revision)
                 await asyncio.sleep(0)  # it answers others, and hears how the leader is

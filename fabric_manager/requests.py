@@ -15,7 +15,7 @@ from datacast.services import ranges
 from datacast.services.problems import Problem
 
 from .api import FINAL_STATES, GroupSpec
-from .api.specs import S3
+from .api.specs import RECEIVERS_MAX, S3
 from .fabric import Fabric
 from .record import Record
 
@@ -54,6 +54,13 @@ def check_hosts(fabric: Fabric, field: str, names: list[str]) -> None:
         if name in seen:
             raise problem("duplicate_receivers", field, f"{name} is named twice", name, "name every host once")
         seen.add(name)
+
+
+def check_number(receivers: int) -> None:
+    """Raises Problem: more than a group may have, whoever they are: a record of more would not be read again."""
+    if receivers > RECEIVERS_MAX:
+        text = f"{receivers} receivers, a group has {RECEIVERS_MAX} at most"
+        raise problem("too_many_receivers", "receivers", text, str(receivers), "start a group for some, then others")
 
 
 def check_source_path(path: str) -> None:
@@ -106,6 +113,7 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
         names = [name for name in sets[spec.receiver_set] if name not in spec.roots]
     if not names:
         raise problem("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
+    check_number(len(names))
     check_hosts(fabric, "receivers", names)
     for source in () if spec.url else spec.roots:
         if source in names:

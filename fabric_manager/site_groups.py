@@ -8,7 +8,7 @@ import asyncio
 from datacast.services.problems import Problem
 from datacast.services.store import Entry, StoreError
 
-from .keys import SITE_GROUPS, Kept, packed, under, unpacked
+from .keys import SITE_GROUPS, Kept, packed, under, unpacked, unwritten
 
 KEPT_MAX = 4096
 TEXT_MAX = 4 << 20
@@ -47,7 +47,7 @@ class SiteGroups:
         try:
             self._records[group] = text, await self.kept.overwrite(SITE_GROUPS + group, packed(text.encode()), revision)
         except StoreError as error:
-            raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
+            raise unwritten(error, group) from error
 
     async def delete(self, group: str) -> None:
         async with self._writing:
@@ -59,5 +59,5 @@ class SiteGroups:
         try:
             await self.kept.remove(SITE_GROUPS + group, self._records[group][1])
         except StoreError as error:
-            raise Problem(503, "store", f"it could not be written: {error.message}", what=group) from error
+            raise unwritten(error, group) from error
         self._records.pop(group, None)

@@ -19,7 +19,7 @@ INT_MAX = (1 << 63) - 1
 Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
 Part = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
-TreeId = Annotated[str, Meta(min_length=1, max_length=10)]
+TreeId = Annotated[str, Meta(pattern="^(0|[1-9][0-9]{0,9})$")]
 ReceiverState = Literal["waiting", "open", "running", "aside", "done", "failed", "cancelled"]
 TreeState = Literal["running", "idle", "lost"]
 ReportState = Literal["starting", "running", "done", "partial", "failed", "cancelled"]

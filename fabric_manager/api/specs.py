@@ -18,6 +18,8 @@ from datacast.services import ranges
 # States of a group (fabric_manager/machine.py moves between them). The last four are final.
 GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
+RECEIVERS_MAX = 8192
+"""Of a group."""
 
 S3 = "s3://"
 SHA256 = StringConstraints(pattern=r"^[0-9a-f]{64}$")
@@ -74,7 +76,7 @@ class GroupOptions:
     """A receiver that does not answer for so long, while nobody else is served, has failed."""
     aside_ms: Annotated[int, Ge(0), Le(600_000)] = 2000
     """A receiver that was away, or is behind the others, for so long is served when the others are done; 0: never."""
-    quorum: Annotated[int, Ge(1), Le(8192)] | None = None
+    quorum: Annotated[int, Ge(1), Le(RECEIVERS_MAX)] | None = None
     """Start when so many receivers are ready; those without an agent are served later. None: all must have one."""
 
 
@@ -123,7 +125,7 @@ class GroupSpec:
     """Of `url`: how many receivers fetch, or which; None: eight at most."""
     origin_policy: OriginPolicy = "steal"
     """Of `url`: who fetches what (origins/README.md)."""
-    receivers: Annotated[list[Name], MaxLen(8192)] | Literal["all"] | None = None
+    receivers: Annotated[list[Name], MaxLen(RECEIVERS_MAX)] | Literal["all"] | None = None
     """Hosts, or "all": every host with an agent but the source."""
     receiver_set: Name | None = None
     """A named set of hosts; the source is left out when it is in it."""
@@ -148,7 +150,9 @@ class GroupSpec:
     """The caller's own: to find groups by."""
     scatter: bool = False
     """Each receiver wants another part of the file, all parts equal to a block: in the order of `receivers`."""
-    shards: Annotated[dict[Name, Annotated[list[ByteRange], MaxLen(64)]], MaxLen(8192)] = field(default_factory=dict)
+    shards: Annotated[dict[Name, Annotated[list[ByteRange], MaxLen(64)]], MaxLen(RECEIVERS_MAX)] = field(
+        default_factory=dict
+    )
     """Which ranges of the file receivers want; who is not named wants all of it. Widened to whole blocks."""
     options: GroupOptions = field(default_factory=GroupOptions)
 

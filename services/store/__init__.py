@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError
+from .base import VALUE_MAX, Change, Conflict, Entry, Guard, Lost, Store, StoreError, TooLong
 
 if TYPE_CHECKING:
     from datacast.services.tls import Security
 
-__all__ = ["Change", "Conflict", "Entry", "Guard", "Lost", "Store", "StoreError", "open_store"]
+__all__ = [
+    "VALUE_MAX", "Change", "Conflict", "Entry", "Guard", "Lost", "Store", "StoreError", "TooLong", "open_store",
+]  # fmt: skip
 
 ETCD = "etcd://"
 

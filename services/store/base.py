@@ -30,6 +30,10 @@ class WhereError(StoreError, UsageError):
     """No store can be there."""
 
 
+class TooLong(StoreError):
+    """A value that no store takes: to ask again does not help."""
+
+
 class Conflict(StoreError):
     """The key has another revision than was said: somebody else has written it."""
 
@@ -137,8 +141,8 @@ async def watch_by_looking(store: Store, prefix: str) -> AsyncIterator[Change]:
 
 
 def checked(value: str) -> bytes:
-    """Raises StoreError: too long."""
+    """Raises TooLong."""
     data = value.encode()
     if len(data) > VALUE_MAX:
-        raise StoreError(f"a value of {len(data)} bytes exceeds {VALUE_MAX}, the most that the store takes")
+        raise TooLong(f"a value of {len(data)} bytes exceeds {VALUE_MAX}, the most that the store takes")
     return data

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,18 @@ import pytest
 from small import run, star, until
 
 from datacast.fabric_manager import groups as module
-from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api import GroupSpec, orders
+from datacast.fabric_manager.api.reports import GroupFailure, Progress, ReceiverFigures, TreeFigures
+from datacast.fabric_manager.api.specs import RECEIVERS_MAX
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.groups import Groups
 from datacast.fabric_manager.keys import GROUPS, Kept
-from datacast.fabric_manager.record import Record, dump
+from datacast.fabric_manager.record import Record, dump, load
 from datacast.fabric_manager.replica import Replica
-from datacast.services.problems import Problem
-from datacast.services.store import StoreError, open_store
+from datacast.fabric_manager.workers import Worker
+from datacast.master.members import COUNTED
+from datacast.services.problems import NO_LEADER, Problem
+from datacast.services.store import VALUE_MAX, Guard, StoreError, open_store
 from lab import lab
 
 
@@ -131,12 +137,12 @@ def failed(*receivers: str, source: str = "h0", **more: Any) -> Record:
     return Record(id="g-1", spec=spec, **{"state": "failed", "created_ns": 1, **more})
 
 
-async def groups_with(*records: Record) -> Groups:
+async def groups_with(*records: Record, graph: Any = None) -> Groups:
     """Of a fabric manager that has just begun to lead."""
     store = open_store(":memory:")
     for record in records:
         await store.put(GROUPS + record.id, dump(record), 0)
-    made = Groups(Fabric(star(2)), Kept(store), lambda event: None)
+    made = Groups(Fabric(graph or star(2)), Kept(store), lambda event: None)
     await made.begin(Replica(store))
     return made
 
@@ -267,3 +273,241 @@ def test_one_whose_agent_ended_while_it_was_away_waits_for_it() -> None:
             return it.manager.fabric.nodes["h2"].registered
 
     assert run(scenario()) is False
+
+
+async def created(some: Groups) -> Record:
+    for node in some.fabric.nodes.values():
+        node.registered = True
+    return await some.create(GroupSpec(source="h0", source_path="/f", receivers=["h1"]), 1)
+
+
+def told(worker: Worker) -> list[orders.ToWorker | None]:
+    assert worker.orders
+    return [worker.orders.queue.get_nowait() for _ in range(worker.orders.queue.qsize())]
+
+
+def test_a_write_that_the_store_carries_out_after_it_was_asked_for_again_leaves_no_group_without_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A store whose disk stands still takes a write late: then the second try finds another revision than it knew."""
+
+    async def scenario() -> tuple[Record, bool, list[Any]]:
+        some = await groups_with()
+        record, put = await created(some), some.kept.store.put
+        late: list[tuple[Any, ...]] = []
+
+        async def slow(*args: Any, **options: Any) -> int:
+            if not late:
+                late.append(args)
+                raise StoreError("does not answer")
+            if len(late) == 1:
+                late.append(args)
+                await put(*late[0])
+            return await put(*args, **options)
+
+        monkeypatch.setattr(some.kept.store, "put", slow)
+        worker = some.placing.workers.connect("w", "a" * 32, None)
+        assert worker
+
+        def placed() -> bool:
+            some.placing.sweep()
+            return some.get(record.id).owner == "w"
+
+        await until(placed, "the worker has it")
+        await asyncio.gather(*(task for task in some._tasks if "divider" not in repr(task).lower()))
+        found = some.get(record.id), record.id in worker.groups, told(worker)
+        await some.stop()
+        return found
+
+    record, its, messages = run(scenario())
+    assert (record.epoch, its) == (1, True)
+    assert [one.epoch for one in messages if isinstance(one, orders.StartOrder)] == [1]
+
+
+def test_who_joins_while_an_order_is_made_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker does not know the group yet: what it is told of it before the order is lost."""
+
+    async def scenario() -> list[Any]:
+        some, goes_on = await groups_with(graph=star(3)), asyncio.Event()
+        worker = some.placing.workers.connect("w", "a" * 32, None)
+        assert worker
+        record = await created(some)
+        told(worker)
+        take = some.placing.tree_ids.take
+
+        async def late(count: int) -> list[int]:
+            await goes_on.wait()
+            return await take(count)
+
+        monkeypatch.setattr(some.placing.tree_ids, "take", late)
+        some.placing.workers.connect("w", "a" * 32, None)  # a new stream: it did not get the order
+        await asyncio.sleep(0)
+        await some.add_receiver(record.id, "h2")
+        goes_on.set()
+        await asyncio.sleep(0.05)
+        messages = told(worker)
+        await some.stop()
+        return messages
+
+    order = next(one for one in run(scenario()) if isinstance(one, orders.StartOrder))
+    assert order.receivers == ["h1", "h2"]
+
+
+def test_a_group_that_begins_while_its_host_or_switch_is_taken_away_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> list[tuple[str, bool]]:
+        found = []
+        for taken in ("host", "switch"):
+            some = await groups_with()
+            for node in some.fabric.nodes.values():
+                node.registered = True
+            put, made = some.kept.store.put, list[Any]()
+
+            async def slow(key: str, *args: Any, some: Any = some, put: Any = put, made: Any = made, **_: Any) -> Any:
+                if not key.startswith(GROUPS) and not made:
+                    made.append(None)
+                    made[0] = await created(some)
+                return await put(key, *args)
+
+            monkeypatch.setattr(some.kept.store, "put", slow)
+            with pytest.raises(Problem) as refused:
+                await (some.wiring.delete("h1") if taken == "host" else some.cordons.put_switch("s", "why"))
+            node = some.fabric.nodes["h1" if taken == "host" else "s"]
+            gone = node.removed or node.drained is not None or some.cordons.reason("s") is not None
+            found.append((refused.value.code, gone))
+            await some.stop()
+            again = Groups(Fabric(star(2)), Kept(some.kept.store), lambda event: None)
+            await again.begin(Replica(some.kept.store))
+            assert not again.fabric.nodes["h1"].removed and again.fabric.nodes["s"].drained is None
+            await again.stop()
+        return found
+
+    assert run(scenario()) == [("busy", False)] * 2
+
+
+def wide(hosts: int) -> Any:
+    """One switch with so many hosts."""
+    graph = star(1)
+    graph.add_nodes_from((f"h{n}" for n in range(1, hosts)), kind="host", forwards=False)
+    graph.add_edges_from((f"h{n}", "s", {"ports": {f"h{n}": 0, "s": n}, "up": True}) for n in range(1, hosts))
+    return graph
+
+
+def test_a_group_of_all_hosts_has_no_more_of_them_than_can_be_read_again() -> None:
+    """Else no fabric manager starts with it."""
+
+    async def scenario() -> tuple[int, Problem, Problem]:
+        some = await groups_with(graph=wide(RECEIVERS_MAX + 3))
+        for node in some.fabric.nodes.values():
+            node.registered = node.kind == "host"
+        with pytest.raises(Problem) as all_of_them:
+            await some.create(GroupSpec(source="h0", source_path="/f", receivers="all"), 1)
+        late = [some.fabric.nodes[f"h{RECEIVERS_MAX + n}"] for n in (1, 2)]
+        for node in late:
+            node.registered = False
+        record = await some.create(GroupSpec(source="h0", source_path="/f", receivers="all"), 1)
+        late[0].registered = True
+        with pytest.raises(Problem) as one_more:
+            await some.add_receiver(record.id, late[0].name)
+        count = len(load(dump(record)).receivers)
+        await some.stop()
+        return count, all_of_them.value, one_more.value
+
+    count, *refused = run(scenario())
+    assert count == RECEIVERS_MAX
+    assert [(one.status, one.code) for one in refused] == [(422, "too_many_receivers")] * 2
+
+
+def test_what_a_group_of_thousands_has_come_to_fits_the_store() -> None:
+    """Its end could not be written else. How it ended for each is kept, what each counted of each tree is not."""
+    names = [f"rack{n // 40:03}-host{n % 40:02}" for n in range(RECEIVERS_MAX)]
+    draw = random.Random(1).randrange
+    failure = [GroupFailure(code="disk_full", message=random.Random(n).randbytes(2000).hex()) for n in range(9)]
+
+    def figures(n: int) -> ReceiverFigures:
+        trees = {str(tree): {key: draw(10**6) for key in COUNTED} for tree in range(4)}
+        if n < 3000:
+            return ReceiverFigures(state="failed", error=failure[n % 9], trees=trees)
+        return ReceiverFigures(
+            state="done", bytes=10**10, fraction=1.0, sha256_ok=True, goodput_mbps=draw(10**9) / 1e5,
+            interests=draw(10**7), retransmissions=draw(10**5), t_first_ns=draw(1 << 60), t_done_ns=draw(1 << 60),
+            trees=trees,
+        )  # fmt: skip
+
+    arcs = [(f"s{draw(500)}", name) for name in names]
+    spec = GroupSpec(source="h", source_path="/f", receivers=names, dest_path="f")
+    receivers = {name: figures(n) for n, name in enumerate(names)}
+    progress = Progress(receivers=receivers, trees={str(tree): TreeFigures(arcs=arcs) for tree in range(4)})
+    made = Record(id="g-1", spec=spec, state="partial", progress=progress)
+    text = dump(made)
+    assert len(text) <= VALUE_MAX
+    kept = load(text)
+    assert kept.done == made.done and kept.receivers == names
+    told = [row.error for row in kept.progress.receivers.values() if row.error]
+    assert len(told) == 3000 and all(one.code == "disk_full" and one.message for one in told)
+
+
+def test_a_request_whose_record_no_store_takes_is_refused_as_too_large() -> None:
+    """To ask again, as after any 503, would not help."""
+
+    async def scenario() -> list[Problem]:
+        some = await groups_with(graph=wide(4000))
+        for node in some.fabric.nodes.values():
+            node.registered = True
+        draw = random.Random(1).randrange
+        ranges = iter(lambda: f"{draw(10**14)}-{10**14 + draw(10**14)}", "")
+        shards = {f"h{n}": [next(ranges) for _ in range(20)] for n in range(1, 4000)}
+        refused = []
+        for ask in (
+            some.create(GroupSpec(source="h0", source_path="/f", receivers=list(shards), shards=shards), 1),
+            some.site_groups.put("s-0123456789abcdef", os.urandom(1 << 20).hex()),
+        ):
+            with pytest.raises(Problem) as told:
+                await ask
+            refused.append(told.value)
+        assert not some.records()
+        await some.stop()
+        return refused
+
+    assert [(one.status, one.code) for one in run(scenario())] == [(413, "too_large")] * 2
+
+
+def test_what_is_kept_of_several_sites_is_asked_for_of_the_next_leader() -> None:
+    """A client asks another one only where the answer says so."""
+
+    async def scenario() -> list[tuple[int, str]]:
+        some, codes = await groups_with(), []
+        await some.site_groups.put("s-0123456789abcdef", "one")
+        some.kept.guard = Guard("leader", 7)
+        for ask in (some.site_groups.put("s-0123456789abcdef", "two"), some.site_groups.delete("s-0123456789abcdef")):
+            with pytest.raises(Problem) as told:
+                await ask
+            codes.append((told.value.status, told.value.code))
+        await some.stop()
+        return codes
+
+    assert run(scenario()) == [(503, NO_LEADER)] * 2
+
+
+@pytest.mark.parametrize("asked", [{"receivers": "all"}, {"receiver_set": "both"}], ids=["all", "set"])
+def test_no_host_is_left_out_whose_agent_comes_back_in_a_moment(tmp_path: Path, asked: dict[str, str]) -> None:
+    """Nor is a group refused, or not resumed or joined, for it. A fabric manager that has just begun to lead."""
+
+    async def scenario() -> tuple[list[str], str]:
+        store = str(tmp_path / "store")
+        async with lab(star(4), store=store) as it:
+            await it.client.put_set("both", ["h1", "h2"])
+            it.world.agents["h2"].fail["stat"] = ("not_found", "no room")
+            first = await it.end(await it.start("h0", ["h1", "h2"], 1000))
+            assert first["state"] == "partial"
+        async with lab(star(4), store=store, agents=["h0", "h1"]) as it:
+            it.world.sizes["/srv/file"] = 1000
+            spec = {"source": "h0", "source_path": "/srv/file", **asked}
+            making = asyncio.create_task(it.client.create_group(spec))
+            resuming = asyncio.create_task(it.client.request("POST", f"/groups/{first['id']}/resume"))
+            await asyncio.sleep(0.2)
+            await it.world.add(["h2", "h3"], it.manager.signalling_address)
+            group, _ = await asyncio.gather(making, resuming)
+            return sorted((await it.end(group))["receivers"]), (await it.end(first))["state"]
+
+    receivers, state = run(scenario())
+    assert receivers == ["h1", "h2", "h3"][: 3 if "receivers" in asked else 2] and state == "done"

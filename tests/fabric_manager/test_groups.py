@@ -35,6 +35,8 @@ def test_a_malformed_report_is_refused_and_harms_nobody() -> None:
                     {**base, "progress": {"receivers": {"h1": {"state": "sleeping"}}}},
                     {**base, "progress": {"fraction": 7}},
                     {**base, "progress": {"trees": {"1": {"arcs": "all"}}}},
+                    {**base, "progress": {"trees": {"x": {}}}},
+                    {**base, "progress": {"trees": {"01": {}}}},
                     {**base, "state": "queued", "progress": {}},
                     "nonsense",
                     None,

@@ -123,7 +123,7 @@ def test_who_follows_has_read_what_ended_groups_there_are_before_it_leads(
     decoded: list[str] = []
     loaded: list[tuple[int, str]] = []
 
-    def load(text: str) -> Record:
+    def load(text: str, _: str) -> Record:
         decoded.append(text)
         return record.load(text)
 

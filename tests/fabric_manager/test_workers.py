@@ -82,7 +82,7 @@ def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answere
         async def revisions(self, prefix: str) -> dict[str, int]:
             return {GROUPS + "g-1": 1}
 
-    def slow(text: str) -> Record:
+    def slow(text: str, _: str) -> Record:
         clock.now += 3 * workers.RETURN_S
         return Record(id="g-1", spec=GroupSpec(source="h0", source_path="/f", receivers=["h1"]), state="done")
 
