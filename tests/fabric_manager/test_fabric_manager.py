@@ -53,7 +53,7 @@ REGISTER = {"type": "register", "node": "h0", "kind": "host", "addr": "10.0.0.1:
 
 def test_register_heartbeat_and_link_reports() -> None:
     async def scenario():
-        async with lab(star(2), agents=[]) as it:
+        async with lab(star(2), agents=[], spec="star") as it:
             link = {"type": "link", "port": 0, "up": False, "t_ns": 5, "n": 12}
             reader, writer = await connect(it.manager.signalling_address)
             for message in (REGISTER, {"type": "heartbeat"}, link, link):
@@ -73,7 +73,11 @@ def test_register_heartbeat_and_link_reports() -> None:
     ]
     (link,) = [link for link in topology["links"] if "h0" in (link["u"], link["v"])]
     assert link["up"] is False
-    assert health["agents"] == 1 and health["reports"]["link"] == 2 and health["reports"]["heartbeat"] == 1
+    assert {key: told for key, told in health.items() if key not in ("version", "workers", "streams")} == {
+        "status": "ok", "topology": "star", "hosts": 2, "agents": 1, "switches": 1, "switches_registered": 0,
+        "links_down": 2,
+        "reports": {"register": 1, "heartbeat": 1, "link": 2, "refused": 0, "bad_frame": 0, "silent": 0},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
