@@ -112,7 +112,7 @@ class Manager:
         session.programmed_s, session.have, session.wanted = None, None, None
         session.pipeline = pipeline or Program()
         session.ports = {p.number: p for p in ports}
-        session.seen.clear()
+        session.unsee()
         concerned = self.cables.touched(name)
         # Taken to answer until it fails to: a controller that starts again disturbs no group.
         session.unanswered, session.probing = 0, False
@@ -127,7 +127,7 @@ class Manager:
         if session.connection is not connection:
             return []
         session.connection, session.programmed_s, session.have = None, None, None
-        session.seen.clear()
+        session.unsee()
         self.note(t_ns, "warning", "disconnected", name, "control connection lost; it goes on forwarding as programmed")
         return self._program_those(self.cables.touched(name))
 
@@ -197,8 +197,7 @@ class Manager:
             turned = (port,)
             session.report = max(session.report + 1, t_ns // 1_000_000)
             if not up:
-                session.seen.pop(port, None)
-                session.problems.pop(f"cabling_{port}", None)
+                session.unsee((port,))
             self.note(t_ns, "warning", "link", name, f"port {port} is {'up' if up else 'down'}")
             if session.registered:
                 effects.append(Report(LinkReport(node=name, port=port, up=up, t_ns=t_ns, n=session.report)))
@@ -273,6 +272,7 @@ class Manager:
         if far is None or port is None:
             return []
         if self._to_host(session, port):
+            session.astray[port] = now
             self._standing(t_ns, session, f"cabling_{port}",
                            f"port {port} leads to a host, as the topology says, and a discovery frame from port "
                            f"{far[1]} of {far[0]} came in by it: a cable is elsewhere, or somebody carries frames")
@@ -306,9 +306,7 @@ class Manager:
         concerned: set[str] = set()
         for name, session in self.sessions.items():
             lost = [p for p, (*_, seen) in session.seen.items() if now - seen > LLDP_LIFE_S]
-            for port in lost:
-                del session.seen[port]
-                session.problems.pop(f"cabling_{port}", None)
+            session.unsee([*lost, *(p for p, came in session.astray.items() if now - came > LLDP_LIFE_S)])
             concerned |= self.cables.touched(name, lost)
             if session.connected and session.have is not None:
                 effects += [Send(name, self._language(session).packet_out(

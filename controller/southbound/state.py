@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,8 @@ class Session:
     wanted: Desired | None = None
     seen: dict[int, tuple[str, int, float]] = field(default_factory=dict)
     """Discovered, by Datacast port: (switch, port, when last heard)."""
+    astray: dict[int, float] = field(default_factory=dict)
+    """Ports to hosts by which a discovery frame came in all the same, and when the last one did."""
     unanswered: int = 0
     """Probes of the cache appliance, since it last answered one."""
     probing: bool = False
@@ -67,6 +70,13 @@ class Session:
     def port_up(self, port: int) -> bool:
         info = self.ports.get(self.numbers[port])
         return info is not None and info.up
+
+    def unsee(self, ports: Iterable[int] | None = None) -> None:
+        """What was found out about these Datacast ports, None: about all, holds no more."""
+        for port in tuple(self.numbers if ports is None else ports):
+            self.seen.pop(port, None)
+            self.astray.pop(port, None)
+            self.problems.pop(f"cabling_{port}", None)
 
     @property
     def appliance_linked(self) -> bool:

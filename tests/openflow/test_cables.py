@@ -8,7 +8,7 @@ import pytest
 from drawing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_manager import World, ring
+from test_manager import World, ring, sealed
 
 from datacast import topologies
 from datacast.controller.southbound import cables as cables_module
@@ -16,6 +16,7 @@ from datacast.controller.southbound import manager as manager_module
 from datacast.controller.southbound.cables import Cables
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.loops import blocked_ends
+from datacast.controller.southbound.manager import LLDP_LIFE_S
 from datacast.controller.southbound.state import PortInfo, Session
 
 
@@ -108,3 +109,31 @@ def test_cables_kept_by_changes_are_those_that_all_ports_show(data: st.DataObjec
             cables.touched(name, None if len(session.ports) == 1 else (port,))
         expected = blocked_ends(all_links(sessions))
         assert {(n, p) for n in sessions for p in cables.blocked(n)} == expected
+
+
+@pytest.mark.parametrize("way", ["down", "silent", "again"])
+@pytest.mark.parametrize("port", [1, 2], ids=["to a switch", "to a host"])
+def test_a_cable_that_was_put_right_is_no_problem_any_more(port: int, way: str) -> None:
+    """Nothing more comes in there, or its switch was away meanwhile."""
+    world = World(ring())
+    tokens = world.connect_all()
+    number = port + 1
+
+    def told() -> bool:
+        return any(f"port {port} leads to" in text for text in world.manager.summary("s0").problems)
+
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", number, sealed(world, "s1", 1)))
+    assert told()
+    world.now += LLDP_LIFE_S
+    world.do(world.manager.packet_in(world.now, world.t_ns, "s0", number, sealed(world, "s1", 1)))
+    world.tick()
+    assert told(), "it is still so"
+    if way == "down":
+        world.port("s0", number, up=False)
+    elif way == "silent":
+        world.now += LLDP_LIFE_S + 1
+        world.tick()
+    else:
+        world.do(world.manager.disconnected(world.t_ns, "s0", tokens["s0"]))
+        world.connect("s0")
+    assert not told()
