@@ -124,7 +124,7 @@ class Fetching:
         """These are refused for now, and ask again."""
         for member in self._crew.roots:
             why = for_now.get(member.name)
-            member.refused_for_now = Slowness(code=THROTTLED, message=why) if why else None
+            member.refused_for_now = Slowness.cut(THROTTLED, why) if why else None
         self._t.tell_now()
 
     @property
@@ -134,7 +134,7 @@ class Fetching:
         if not refused:
             return None
         why = self._by_reason({name: told.message for name, told in refused.items()})
-        return Slowness(code=min(told.code for told in refused.values()), message=f"{self._t.spec.source_path}: {why}")
+        return Slowness.cut(min(told.code for told in refused.values()), f"{self._t.spec.source_path}: {why}")
 
     def _by_reason(self, told: dict[str, str]) -> str:
         """What each host was told, each reason once."""

@@ -168,7 +168,7 @@ class Figures:
         member.blocks_ok = result.blocks_ok
         member.resuming = result.resuming
         told = result.origin
-        member.refused_for_now = Slowness(code=told.code[:64], message=told.error[:1024]) if told else None
+        member.refused_for_now = Slowness.cut(told.code, told.error[:1024]) if told else None
         member.bad_blocks = max(member.bad_blocks, result.bad_blocks)
         member.t_first_ns = member.t_first_ns or result.t_first_ns or None
         if member.state == "open":

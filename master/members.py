@@ -153,7 +153,7 @@ class Member:
     def fail(self, code: str, message: str) -> None:
         self.sends = False
         if not self.final:
-            self.state, self.error = "failed", GroupFailure(code=code, message=message)
+            self.state, self.error = "failed", GroupFailure.cut(code, message)
 
     def fraction(self, size: int | None) -> float:
         """Of the file that it holds."""

@@ -128,7 +128,7 @@ class Planning:
                 if t.error is None:
                     log.warning("group %s: %s: it waits for one", t.id, error.message)
                     message = f"{error.message}; waits for one, {self._crew.timeout_s:g} s at most"
-                    t.error = GroupFailure(code="no_path", message=message)
+                    t.error = GroupFailure.cut("no_path", message)
                     t.tell_now()
             with contextlib.suppress(TimeoutError):
                 await t.view.at(t.view.version + 1, left)

@@ -149,7 +149,7 @@ class Transfer:
 
     def ended(self, state: ReportState, code: str, message: str) -> None:
         """Not as it should."""
-        self.state, self.error = state, GroupFailure(code=code, message=message)
+        self.state, self.error = state, GroupFailure.cut(code, message)
 
     def tell_now(self) -> None:
         """What others wait for."""

@@ -6,7 +6,7 @@ Times are Unix nanoseconds (`_ns`), rates bit/s (`_bps`). What a report leaves o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,7 @@ from datacast.origins.ranges import PIECES_MAX
 from datacast.services.described import Described
 
 INT_MAX = (1 << 63) - 1
+CODE_MAX, MESSAGE_MAX = 64, 8192
 Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
 Part = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -25,18 +26,24 @@ TreeState = Literal["running", "idle", "lost"]
 ReportState = Literal["starting", "running", "done", "partial", "failed", "cancelled"]
 
 
-class GroupFailure(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Reason(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """`code` for machines."""
+
+    code: Annotated[str, Meta(max_length=CODE_MAX)]
+    message: Annotated[str, Meta(max_length=MESSAGE_MAX)]
+
+    @classmethod
+    def cut(cls, code: str, message: str) -> Self:
+        """As long as it may be: agents and origins say what they like, and a report that holds more is refused."""
+        return cls(code=code[:CODE_MAX], message=message[:MESSAGE_MAX])
+
+
+class GroupFailure(Reason, frozen=True, kw_only=True):
     """Why a group or a receiver of it has failed; `code` for machines."""
 
-    code: Annotated[str, Meta(max_length=64)]
-    message: Annotated[str, Meta(max_length=8192)]
 
-
-class Slowness(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Slowness(Reason, frozen=True, kw_only=True):
     """Why a group is slow, or waits, and goes on all the same; `code` for machines."""
-
-    code: Annotated[str, Meta(max_length=64)]
-    message: Annotated[str, Meta(max_length=8192)]
 
 
 class ReceiverFigures(Described, msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
