@@ -17,6 +17,9 @@ READ_MAX = 1 << 20
 CONNECTIONS = 4
 """To one agent."""
 ANSWER_S, LOOK_S = 5.0, 5.0
+WALK_S, WALKING_S = 600.0, 0.1
+"""So long a directory is looked through, and so often it is asked for meanwhile."""
+SIZE_MAX = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,16 @@ class Agents:
         return self._addresses
 
     async def read(self, host: str, what: What, off: int, length: int) -> Bytes:
-        """An agent that looks through a large directory says so after half a second, and is asked again."""
+        """An agent that looks through a large directory says so after half a second, and is asked again; not for
+        ever."""
+        end = time.monotonic() + WALK_S
         while True:
             try:
                 return await self._read(host, what, off, length)
             except SiteError as error:
-                if error.code != "walking":
+                if error.code != "walking" or time.monotonic() > end:
                     raise
+            await asyncio.sleep(WALKING_S)
 
     async def _read(self, host: str, what: What, off: int, length: int) -> Bytes:
         address = (await self.addresses()).get(host)
@@ -98,6 +104,8 @@ class Agents:
             raise SiteError(f"{host}: {answer.get('error')}", host, str(answer.get("code")))
         try:
             about = int(answer["size"]), int(answer["mtime_ns"]), int(answer["inode"])
+            if not 0 <= about[0] <= SIZE_MAX:
+                raise ValueError(f"{about[0]} bytes")
         except (KeyError, TypeError, ValueError) as error:
             raise SiteError(f"{host} answers what cannot be read", host, "no_agent") from error
         return Bytes(data, *about, "bundle" in answer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
+from datacast.services.validation import first_error
 
 from .peers import Peers
 from .records import Progress, SiteGroup
@@ -38,9 +38,12 @@ class Book:
     async def load(self) -> None:
         """What another process knew. Raises Problem."""
         for group_id, text in (await self._client.site_groups()).items():
-            with contextlib.suppress(ValidationError):
-                self.groups[group_id] = group = SiteGroup.model_validate_json(text)
-                self._saved[group_id] = _mark(group)
+            try:
+                group = SiteGroup.model_validate_json(text)
+            except ValidationError as error:
+                log.error("group %s: what is kept of it cannot be read: %s", group_id, first_error(error)[1])
+                continue
+            self.groups[group_id], self._saved[group_id] = group, _mark(group)
 
     def room(self) -> None:
         """Raises Problem: there is none for one more."""

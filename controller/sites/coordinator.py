@@ -20,6 +20,7 @@ from typing import Literal
 from weakref import WeakValueDictionary
 
 from datacast.fabric_manager.api import FINAL_STATES, FabricManagerClient, GroupSpec
+from datacast.fabric_manager.api.specs import LABELS_MAX
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 
@@ -42,6 +43,8 @@ READY_S = 10.0
 """Whoever asks waits so long for the groups that an earlier process knew."""
 FORGOTTEN_S = 30.0
 """Who asks for orders and tells nothing of its part for so long is given the order again: its store was lost."""
+ORDERS_MAX, ORDERS_BYTES, CANCEL_MAX = 64, 4 << 20, 256
+"""In one answer, of which whoever asks reads 8 MiB (peers.py): the others follow when these are taken."""
 LOST_S, ASKED_S = 60.0, 10.0
 """A group whose source cannot be read, nor its file anywhere else here, fails when nothing has moved for so long, and
 somebody has asked for it so lately."""
@@ -138,6 +141,9 @@ class Coordinator:
             if members.there and spec.deadline_s is not None:
                 why = "when hosts of another site have it nobody here can promise"
                 raise _refusal("not_between_sites", "deadline_s", why)
+            if members.there and len(spec.labels) >= LABELS_MAX:
+                text = f"{LABELS_MAX} labels: of a group of several sites {LABELS_MAX - 1}, as each site adds one"
+                raise _refusal("too_many_labels", "labels", text)
             for site in members.there:
                 self._must_be_there(site)
             size = spec.size or 0
@@ -250,10 +256,10 @@ class Coordinator:
                     self._book.part(
                         group, site, Progress(state="failed" if group.lost else "cancelled", error=group.lost)
                     )
-            cancel = [g.id for g in mine if g.cancelled and not g.parts[site].progress.final]
+            cancel = [g.id for g in mine if g.cancelled and not g.parts[site].progress.final][:CANCEL_MAX]
             if orders or cancel or time.monotonic() >= end:
                 why = {g.id: g.lost for g in mine if g.lost is not None and g.id in cancel}
-                return Orders(orders=orders[:64], cancel=cancel[:4096], why=why)
+                return Orders(orders=_as_many(orders), cancel=cancel, why=why)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(5.0, max(0.01, end - time.monotonic()))):
                     await peer.wake.wait()
@@ -420,6 +426,17 @@ class Coordinator:
             for site in [name for name, part in group.parts.items() if part.progress.state == "ordered"]:
                 group = self._book.part(group, site, Progress(state="failed", error=why))  # it is not waited for
             await self.cancel(group, why)
+
+
+def _as_many(orders: list[Order]) -> list[Order]:
+    """As one answer holds, one at least."""
+    found, room = list[Order](), ORDERS_BYTES
+    for order in orders[:ORDERS_MAX]:
+        room -= len(order.model_dump_json())
+        if found and room < 0:
+            break
+        found.append(order)
+    return found
 
 
 def _refusal(code: str, field: str, message: str) -> Problem:

@@ -149,6 +149,7 @@ class Own:
             rate_bps=record.rate_bps,
             hosts=hosts,
             error=Failure.of(record.error),
+            slow=Failure.of(record.slow),
         )
         if await self._goes_on(group, record, told):
             return group.own.model_copy(update={"state": "running", "error": told.error})

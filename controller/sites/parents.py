@@ -190,7 +190,7 @@ class Parents:
     async def report(self, group: SiteGroup) -> None:
         """To the site that ordered it. Raises Problem, SiteError."""
         assert group.parent
-        progress, now = group.progress(), time.monotonic()
+        progress, now = group.progress().short(), time.monotonic()
         at, before = self._last_told.get(group.id, (0.0, Progress()))
         if progress == before and now - at < TELL_S:
             return

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datacast.fabric_manager.api import FINAL_STATES, GroupSpec
-from datacast.fabric_manager.api.reports import GroupFailure, ReceiverState
+from datacast.fabric_manager.api.reports import CODE_MAX, INT_MAX, MESSAGE_MAX, GroupFailure, Reason, ReceiverState
 from datacast.origins.ranges import AT_SITE, PIECES_MAX
 from datacast.services.sites_file import Name
 
@@ -16,6 +16,8 @@ Receiver = Annotated[str, Field(min_length=1, max_length=320)]
 Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(ge=0, le=1 << 53)]
 HOSTS_MAX, PATH_MAX, PARTS_MAX = 8192, 16, 256
+WHY_BYTES = 512 << 10
+"""Of what is told at once of hosts' errors: another site's controller takes 2 MiB."""
 HELD_MAX = PIECES_MAX // 4
 """Hexadecimal digits."""
 
@@ -27,16 +29,16 @@ class _Message(BaseModel):
 
 
 class Failure(_Message):
-    code: Annotated[str, Field(max_length=64)]
-    message: Annotated[str, Field(max_length=8192)]
+    code: Annotated[str, Field(max_length=CODE_MAX)]
+    message: Annotated[str, Field(max_length=MESSAGE_MAX)]
 
     @classmethod
     def cut(cls, code: str, message: str) -> Failure:
         """As long as it may be."""
-        return cls(code=code[:64], message=message[:8192])
+        return cls(code=code[:CODE_MAX], message=message[:MESSAGE_MAX])
 
     @classmethod
-    def of(cls, told: GroupFailure | None) -> Failure | None:
+    def of(cls, told: Reason | None) -> Failure | None:
         return None if told is None else cls(code=told.code, message=told.message)
 
     def told(self) -> GroupFailure:
@@ -49,20 +51,37 @@ class HostFigures(_Message):
     sha256_ok: bool | None = None
     error: Failure | None = None
 
+    def short(self, most: int) -> HostFigures:
+        """With so many letters of an error."""
+        if self.error is None:
+            return self
+        return self.model_copy(update={"error": Failure.cut(self.error.code, self.error.message[:most])})
+
 
 class Progress(_Message):
     """What a site tells of its part."""
 
     state: State = "ordered"
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-    rate_bps: Annotated[int, Field(ge=0)] = 0
+    rate_bps: Annotated[int, Field(ge=0, le=INT_MAX)] = 0
     error: Failure | None = None
+    slow: Failure | None = None
+    """Why it is slow, or waits, and goes on all the same."""
     hosts: Annotated[dict[Receiver, HostFigures], Field(max_length=HOSTS_MAX)] = {}
     """By name there; a host of a site behind it as SITE/host."""
 
     @property
     def final(self) -> bool:
         return self.state in FINAL_STATES
+
+
+    def short(self) -> Progress:
+        """As it is told: where thousands of hosts have failed each of them in fewer words."""
+        failed = [row.error.message for row in self.hosts.values() if row.error is not None]
+        most = WHY_BYTES // max(1, len(failed))
+        if all(len(message) <= most for message in failed):
+            return self
+        return self.model_copy(update={"hosts": {name: row.short(most) for name, row in self.hosts.items()}})
 
 
 class Order(_Message):
@@ -191,6 +210,7 @@ class SiteGroup(_Message):
         rows = list(hosts.values())
         error = next((p.error for p in every if p.error is not None and p.state in ("failed", "partial")), None)
         error = error or next((p.error for p in every if p.error is not None), None)
+        slow = next((p.slow for p in every if p.slow is not None and not p.final), None)
         state = _together([p.state for p in every], self.cancelled)
         if self.lost is not None:
             state, error = "failed" if state == "cancelled" else state, self.lost
@@ -199,6 +219,7 @@ class SiteGroup(_Message):
             fraction=sum(row.fraction for row in rows) / len(rows) if rows else 0.0,
             rate_bps=max((p.rate_bps for p in every), default=0),
             error=error,
+            slow=slow,
             hosts=hosts if len(hosts) <= HOSTS_MAX else {},
         )
 

@@ -7,6 +7,7 @@ from msgspec import structs
 from datacast.controller.api.records import GroupRecord, GroupSummary, SitePart
 from datacast.core.lists import few
 from datacast.fabric_manager.api.records import AnyGroup, Receiver
+from datacast.fabric_manager.api.reports import Slowness
 
 from .records import Failure, Progress, SiteGroup
 
@@ -35,7 +36,7 @@ def wrong_digest(group: SiteGroup, told: Progress, own: str) -> Failure | None:
     else:
         origin = f"{group.spec.source} at {own}" if group.parent is None else group.path[0]
         text = f"what {group.spec.url or origin} has is not what was expected, so it is at {where}: {why}"
-    return Failure(code="digest", message=text[:8192])
+    return Failure.cut("digest", text)
 
 
 def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
@@ -59,6 +60,7 @@ def _common(group: SiteGroup, told: Progress, own: str) -> AnyGroup:
         fraction=told.fraction,
         rate_bps=told.rate_bps,
         error=error.told() if error else None,
+        slow=Slowness(code=told.slow.code, message=told.slow.message) if told.slow else None,
     )
 
 

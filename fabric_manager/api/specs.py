@@ -18,13 +18,14 @@ from datacast.services import ranges
 # States of a group (fabric_manager/machine.py moves between them). The last four are final.
 GroupState = Literal["queued", "starting", "running", "cancelling", "done", "partial", "failed", "cancelled"]
 FINAL_STATES = ("done", "partial", "failed", "cancelled")
-RECEIVERS_MAX = 8192
+RECEIVERS_MAX, LABELS_MAX = 8192, 32
 """Of a group."""
 
 S3 = "s3://"
 SHA256 = StringConstraints(pattern=r"^[0-9a-f]{64}$")
 Name = Annotated[str, MinLen(1), MaxLen(128)]
 Path = Annotated[str, MinLen(1), MaxLen(4096)]
+LabelName = Annotated[str, MinLen(1), MaxLen(64)]
 ByteRange = Annotated[str, StringConstraints(pattern=ranges.PATTERN)]
 """FIRST-LAST in bytes, both counted in; FIRST- to the end; K/N: the K-th of N parts."""
 Fetchers = Annotated[int, Ge(1), Le(32)] | Literal["all"] | Annotated[list[Name], MaxLen(32)] | None
@@ -144,9 +145,7 @@ class GroupSpec:
     `size` is given, else when the source has told it."""
     size: Annotated[int, Ge(0), Le(1 << 53)] | None = None
     """Of the file, where the caller knows it; one of another size is not sent."""
-    labels: Annotated[dict[Annotated[str, MinLen(1), MaxLen(64)], Annotated[str, MaxLen(256)]], MaxLen(32)] = field(
-        default_factory=dict
-    )
+    labels: Annotated[dict[LabelName, Annotated[str, MaxLen(256)]], MaxLen(LABELS_MAX)] = field(default_factory=dict)
     """The caller's own: to find groups by."""
     scatter: bool = False
     """Each receiver wants another part of the file, all parts equal to a block: in the order of `receivers`."""

@@ -278,6 +278,7 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
     ({"unfinished": {"a0": "g-1"}}, 422, "not_between_sites", "unfinished"),
     ({"deadline_s": 5.0}, 422, "not_between_sites", "deadline_s"),
     ({"source_paths": {"a0": "/srv/g"}}, 422, "not_between_sites", "source_paths"),
+    ({"labels": {f"l{n}": "" for n in range(32)}}, 422, "too_many_labels", "labels"),
     ({"size": 5}, 422, "size", "size"),
     ({"source": "nobody"}, 409, "no_agent", "nobody"),
     ({"source_path": "/nowhere"}, 409, "not_found", "a0"),

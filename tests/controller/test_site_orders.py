@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import made_records
 import pytest
+from pydantic import ValidationError
 
+from datacast.controller.access import BODY_MAX
+from datacast.controller.sites import agents
 from datacast.controller.sites.coordinator import Coordinator
-from datacast.controller.sites.records import Order, Progress, SiteGroup
-from datacast.fabric_manager.api import GroupSpec
+from datacast.controller.sites.peers import JSON_MAX
+from datacast.controller.sites.records import Failure, HostFigures, Order, Part, Progress, SiteGroup
+from datacast.controller.sites.shown import row, shown
+from datacast.fabric_manager.api import GroupSpec, PartSpec
 from datacast.fabric_manager.api.records import GroupRecord
+from datacast.fabric_manager.api.reports import Slowness
 from datacast.services.sites_file import SiteError
 
 ID = "s-0123456789abcdef"
@@ -29,9 +36,9 @@ class Peers:
     async def held(self, site: str, group: str, version: int) -> None:
         raise SiteError(f"{site} is away", site, "site_away")
 
-    async def tell(self, site: str, group: str, progress: Progress) -> bool:
+    async def tell(self, site: str, group: str, progress: Progress) -> tuple[bool, None]:
         self.told.append((site, progress))
-        return False
+        return False, None
 
 
 class Client:
@@ -128,3 +135,88 @@ def test_a_range_that_is_none_of_the_object_fails_that_order_alone(text: str, re
         await at._exchanges.stop()
 
     asyncio.run(keep())
+
+
+def test_a_site_is_given_no_more_orders_at_once_than_it_reads():
+    """Else it would take none of them, for ever."""
+    at, parts = site(), [PartSpec(path=f"f{n}", size=1, url=f"https://a/{n:0>1900}") for n in range(256)]
+    ids = [f"s-{n:016x}" for n in range(40)]
+    for one in ids:
+        spec = GroupSpec(url="hf://a/b", parts=parts, receivers=None, dest_path="f")
+        at.groups[one] = SiteGroup(id=one, spec=spec, size=256, parts={"sfo": Part(receivers=["all"])})
+        at._book._saved[one] = ""
+    peer = SimpleNamespace(asks=lambda: None, wake=asyncio.Event())
+    at.peers.all["sfo"], at.peers.get = peer, lambda name: peer  # type: ignore[method-assign, assignment]
+    taken: list[str] = []
+    while len(taken) < len(ids):
+        told = asyncio.run(at.orders("sfo", 0.0))
+        assert told.orders and len(told.model_dump_json()) < JSON_MAX
+        for one in told.orders:
+            taken.append(one.id)
+            at._book.part(at.groups[one.id], "sfo", Progress(state="running"))
+    assert taken == ids
+
+
+def test_what_thousands_of_hosts_say_is_told_in_what_another_site_takes():
+    """Else it would never hear of the end."""
+    at = site()
+    given(at, ("sfo", order(["ams", "sfo"], ["all"])))
+    why = Failure(code="disk_full", message="no room: " + "x" * 2000)
+    hosts = {f"rack{n // 40}-host{n % 40}": HostFigures(state="failed", error=why) for n in range(8192)}
+    group = at._book.put(at.groups[ID], own=Progress(state="failed", error=why, hosts=hosts))
+    asyncio.run(at._parents.report(group))
+    told = at.peers.told[-1][1]  # type: ignore[attr-defined]
+    assert len(json.dumps(told.model_dump(mode="json"))) < BODY_MAX
+    assert told.state == "failed" and told.error == why and told.hosts.keys() == hosts.keys()
+    assert all(row.error and row.error.message.startswith("no room: x") for row in told.hosts.values())
+
+
+def test_that_a_site_is_slow_is_told_to_whoever_ordered_it_and_shown_there():
+    at = site()
+    given(at, ("sfo", order(["sfo"], ["all"])))
+    slow = Slowness(code="throttled", message="https://a/b: it has no time (h1)")
+
+    async def group(name: str) -> GroupRecord:
+        return made_records.group(id=name, slow=slow)
+
+    at._client.group = group  # type: ignore[method-assign]
+    looked = asyncio.run(at._own.look(at.groups[ID]))
+    asyncio.run(at._parents.report(looked))
+    told = Progress.model_validate_json(at.peers.told[-1][1].model_dump_json())  # type: ignore[attr-defined]
+    spec = GroupSpec(source="h0", source_path="/f", receivers=None)
+    there = SiteGroup(id=ID, spec=spec, size=1, parts={"syd": Part(receivers=["all"], progress=told)})
+    assert shown(there, "sfo").slow == row(there, "sfo").slow == slow
+    over = Part(receivers=["all"], progress=told.model_copy(update={"state": "done"}))
+    ended = there.model_copy(update={"parts": {"syd": over}})
+    assert shown(ended, "sfo").slow is None
+
+
+def test_a_record_that_cannot_be_read_is_told_of(caplog: pytest.LogCaptureFixture):
+    at = site()
+
+    async def site_groups() -> dict[str, str]:
+        return {ID: '{"id": "s-0"}'}
+
+    at._client.site_groups = site_groups  # type: ignore[method-assign]
+    asyncio.run(at._book.load())
+    assert not at.groups and f"group {ID}: what is kept of it cannot be read: id" in caplog.text
+
+
+@pytest.mark.parametrize("told", [{"rate_bps": 10**20}, {"rate_bps": -1}, {"fraction": float("nan")}])
+def test_figures_that_cannot_be_are_refused(told: dict[str, float]):
+    with pytest.raises(ValidationError):
+        Progress.model_validate(told)
+
+
+def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(agents, "WALK_S", 0.2)
+    reader, asked = agents.Agents(SimpleNamespace(), SimpleNamespace()), []  # type: ignore[arg-type]
+
+    async def walks(*args: object) -> None:
+        asked.append(args)
+        raise SiteError("it looks through it", "h0", "walking")
+
+    monkeypatch.setattr(reader, "_read", walks)
+    with pytest.raises(SiteError, match="looks through"):
+        asyncio.run(reader.read("h0", agents.What(path="/d"), 0, 0))
+    assert 1 < len(asked) < 10
