@@ -30,5 +30,5 @@ def balance(trees: Sequence[RateTree], capacity: Mapping[Arc, float]) -> list[Ra
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         raise PlannerError(f"HiGHS: {solver.getModelStatus()}", what="balanced")
     rates = solver.getSolution().col_value
-    most = max(rates, default=0.0)
+    most = max(rates)
     return [replace(t, rate_bps=rate * scale) for t, rate in zip(trees, rates, strict=True) if rate > LEAST * most]

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import run
 
 from datacast import topologies
 from datacast.cli import site_file
 from datacast.controller.southbound import config
 from datacast.core.errors import DatacastError
 from datacast.lab import sites
-from datacast.services import sites_file
+from datacast.services import sites_file, tokens
+from datacast.services.authority import Authority
+from datacast.services.store import open_store
 
 READERS = {
     "sites": sites_file.read,
@@ -73,6 +76,31 @@ def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sites_file, "FILE_MAX", path.stat().st_size - 1)
     with pytest.raises(sites_file.SiteError, match="longer than"):
         sites_file.read(path)
+
+
+def _store(path: Path) -> None:
+    async def opened() -> None:
+        store = open_store(str(path))
+        await store.put("key", "value", 0)
+        await store.close()
+
+    run(opened())
+
+
+@pytest.mark.parametrize(
+    "make, secret",
+    [
+        pytest.param(lambda path: tokens.create(path, "me", "admin"), True, id="tokens"),
+        pytest.param(lambda path: Authority.create(path.parent), True, id="an authority"),
+        pytest.param(_store, False, id="a store"),
+    ],
+)
+def test_folders_that_a_file_is_to_lie_in_are_made(make: Callable[[Path], Any], secret: bool, tmp_path: Path) -> None:
+    for folder in (tmp_path / "a" / "b", tmp_path / "a" / "c", tmp_path / "there"):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        make(folder / "file")
+        assert any(folder.iterdir())
+    assert not secret or (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 import ssl
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
@@ -23,6 +23,7 @@ from small import run
 
 from datacast.services.store import Conflict, Entry, Lost, StoreError, open_store
 from datacast.services.store.etcd import TIMEOUT_S, EtcdStore
+from datacast.services.store.etcd_answers import Left, Renewed
 from datacast.services.store.sqlite import VERSION, SqliteStore
 
 
@@ -322,3 +323,16 @@ def test_a_lease_has_ended_only_where_etcd_says_so(
     with pytest.raises(StoreError) as told:
         asyncio.run(store.put("key", "value", 0, lease=lease))
     assert type(told.value) is raised
+
+
+@pytest.mark.parametrize(
+    ("told", "lives"),
+    [(Renewed(Left(5)), True), (Renewed(Left(1)), True), (Renewed(Left(0)), False), (Renewed(), False)],
+)
+def test_a_lease_that_is_renewed_lives_for_as_long_as_etcd_says(
+    monkeypatch: pytest.MonkeyPatch, told: Renewed, lives: bool
+) -> None:
+    store = EtcdStore(["127.0.0.1:1"])
+    monkeypatch.setattr(store, "_ask", AsyncMock(return_value=told))
+    with nullcontext() if lives else pytest.raises(Lost, match="lease 5 has ended"):
+        asyncio.run(store.renew(5))
