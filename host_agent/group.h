@@ -57,7 +57,7 @@ void groups_close(struct groups *all) __attribute__((nonnull));
 
 struct group *group_find(const struct groups *all, const char *id) __attribute__((nonnull));
 /* A request of a master of `epoch` for the group `id`, `g` when it is open here. An earlier master's is refused (`stale`);
- * with a later one all that has numbers is numbered anew. */
+ * with a later one all that has numbers is numbered anew, and who asks hears the group's events. */
 bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t epoch, struct fault *why)
     __attribute__((nonnull(1, 3, 5)));
 /* The group was named by a request. */

@@ -332,6 +332,21 @@ def test_an_earlier_master_is_refused_and_a_later_one_numbers_anew(pair: Net, tm
     assert {r["code"] for r in refused.values()} == {"stale"}, "nor is a group that has ended opened again"
 
 
+def test_a_later_master_hears_of_a_group_whichever_host_it_begins_at(pair: Net, tmp_path: Path) -> None:
+    """Each of the two had the other one above it, and an event went round between them."""
+    transfer = Transfer(pair, "a", random_file(tmp_path / "src", 300 * 8000), {"b": path_direct()})
+    transfer.client.epoch = 1
+    transfer.open()
+    transfer.assign()
+    transfer.wait_ended()
+    transfer.client.close()
+    later = pair.client("b")
+    later.epoch = 2
+    results = later.request("status", pair.member("b", None, [pair.member("a")]), None, transfer.group)
+    assert all(r["ok"] for r in results.values()), results
+    later.wait(lambda: later.event("done", "b") and later.event("digests", "a"), "what it cannot know")
+
+
 BAD_REQUESTS = [
     {"op": "nonsense"},
     {"op": "open", "group": "g"},
