@@ -15,7 +15,7 @@ from datacast.fabric_manager.api.records import AllGroups
 from datacast.services.problems import Problem
 
 from .connection import Controller, Json, TokenFile, connect
-from .following import is_over
+from .following import WAITED, is_over
 from .output import json_text, new_table, output
 
 AGAIN_S = 0.5
@@ -102,7 +102,7 @@ def drain(
             try:
                 groups = _over(client, host) if switch else _on(client, host)
             except Problem as problem:
-                if problem.status != 503 or time.monotonic() > end:
+                if problem.status not in WAITED or time.monotonic() > end:
                     raise
                 continue
             if not groups or time.monotonic() > end:
@@ -131,6 +131,6 @@ def _ended(client: ControllerClient, end: float, changes: bool) -> Iterator[None
                 if is_over(event) or isinstance(event, AllGroups | Ping) or changes or time.monotonic() > end:
                     yield
         except Problem as problem:
-            if problem.status != 503:
+            if problem.status not in WAITED:
                 raise
         time.sleep(AGAIN_S)

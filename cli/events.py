@@ -17,9 +17,10 @@ from datacast.fabric_manager.api.topology import LinkChange, NodeChange, Topolog
 from datacast.services.problems import Problem
 
 from .connection import Controller, Json, TokenFile, connect
+from .following import WAITED
 from .output import json_text, rate_text
 
-AGAIN_S, UNREACHABLE = 0.5, 503
+AGAIN_S = 0.5
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +54,7 @@ def _lasting(client: ControllerClient, group: str | None) -> Iterator[Event]:
                 yield event
             there = True
         except Problem as problem:
-            if not there or problem.status != UNREACHABLE:
+            if not there or problem.status not in WAITED:
                 raise
             why = str(problem)
         if not said:

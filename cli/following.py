@@ -22,6 +22,8 @@ PLAIN_S = 10.0
 """Between lines where there is no terminal, as in a log."""
 CANCEL_PATIENCE_S = 15.0
 ROWS_MAX = 24
+WAITED = (429, 503)
+"""Answers that may be others in a moment: more is asked with this token than it may, or the controller is away."""
 INTERRUPTED = 130
 """The exit code of who was told to stop by Ctrl-C."""
 
@@ -83,7 +85,7 @@ def follow(
                 group, away_since = client.group(group.id), None
             except Problem as problem:
                 away_since = away_since or time.monotonic()
-                if problem.status != 503 or time.monotonic() - away_since > 30:
+                if problem.status not in WAITED or time.monotonic() - away_since > 30:
                     if problem.status != 404:
                         on = f"{group.id} was not cancelled: `datacast status {group.id}` tells how it stands"
                         problem.remedy = "; ".join(filter(None, (problem.remedy, on)))
@@ -109,7 +111,7 @@ def wait(client: ControllerClient, group: GroupRecord, patience_s: float) -> Gro
                     break
             group = client.group(group.id)
         except Problem as problem:
-            if problem.status != 503:
+            if problem.status not in WAITED:
                 raise
             time.sleep(REFRESH_S)  # it is away for a moment: it keeps no state
     return group

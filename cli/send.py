@@ -77,6 +77,15 @@ def send(
         int | None,
         typer.Option(metavar="N", min=1, help="Start when N receivers are ready; the others are served later."),
     ] = None,
+    lease: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=1,
+            max=600,
+            help="Members drop it when they hear nothing for so long; so long an origin without time is asked again.",
+        ),
+    ] = None,
     weight: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Of its share; 100 is normal.")] = 100,
     most: Annotated[str | None, typer.Option(metavar="RATE", help="Most that all its trees together may send.")] = None,
     background: Annotated[bool, typer.Option("--background", help="Take only what other groups leave.")] = False,
@@ -116,6 +125,7 @@ def send(
         cache_bytes=parse_size(cache) if cache else None,
         rate_bps=parse_rate(rate) if rate else None,
         quorum=quorum,
+        lease_ms=GroupOptions.lease_ms if lease is None else round(1000 * lease),
         delivery=cast(Delivery | None, delivery),
         planner=cast(PlannerName | None, planner),
     )

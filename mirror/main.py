@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import signal
 from pathlib import Path
 
@@ -85,6 +86,8 @@ def main(argv: list[str] | None = None) -> None:
     args = config_file.parse_args(parser, argv)
     if args.controller and not args.registry:
         parser.error("--controller is wanted with --registry: whose layers may be asked for")
+    if not 0 <= args.patience < math.inf:
+        parser.error(f"--patience {args.patience:g}: must be a number of seconds from 0 up")
     daemon.run("datacast-mirror", run(args), args.verbose)
 
 

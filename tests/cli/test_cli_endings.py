@@ -23,7 +23,7 @@ from made_records import group
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import cordons, following, groups, origin, plan
+from datacast.cli import cordons, following, groups, origin, plan, send
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build, report
@@ -82,7 +82,7 @@ def test_a_drain_goes_on_when_the_controller_is_away_for_a_while(monkeypatch: py
     client = Mock(
         topology=lambda: SimpleNamespace(nodes=[]), events=away, cordon=lambda *_: Cordon(name="h1", cordoned="drained")
     )
-    client.hosts.side_effect = [AWAY, AWAY, [row]]
+    client.hosts.side_effect = [AWAY, Problem(429, "too_many_requests", "more than 200 a second"), [row]]
     assert ran(monkeypatch, cordons, client, "drain", "h1") == (0, "no group runs on h1\n")
     client.hosts.side_effect = AWAY
     assert ran(monkeypatch, cordons, client, "drain", "h1", "--timeout", "0")[0] == 1
@@ -109,8 +109,13 @@ def test_a_controller_that_is_away_for_a_moment_is_waited_for_and_one_that_refus
 ) -> None:
     monkeypatch.setattr(following, "REFRESH_S", 0.0)
     runs = group(id="g-1")
-    back = Restarted(AWAY, "running", "done")
-    assert following.wait(back, runs, 60.0).state == "done" and not back.answers  # type: ignore[arg-type]
+    looks = (
+        lambda client: following.wait(client, runs, 60.0),
+        lambda client: following.follow(client, runs, quiet=True, pause=lambda _: None),
+    )
+    for look in looks:
+        back = Restarted(AWAY, Problem(429, "too_many_requests", "more than 200 a second"), "running", "done")
+        assert look(back).state == "done" and not back.answers
     with pytest.raises(Problem, match="no group g-1"):
         following.wait(Restarted(Problem(404, "no_group", "there is no group g-1")), runs, 60.0)  # type: ignore[arg-type]
 
@@ -349,3 +354,11 @@ def test_a_refused_request_ends_with_what_the_help_says(
 ) -> None:
     assert report(Problem(status, "no", "it is refused")) == code
     assert capsys.readouterr().err == "datacast: it is refused\n"
+
+
+def test_how_long_members_wait_for_a_master_may_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[GroupSpec] = []
+    client = SimpleNamespace(create_group=lambda spec: made.append(spec) or group(id="g-1"))
+    for words in ([], ["--lease", "90.5"]):
+        assert ran(monkeypatch, send, client, "send", "/f", "--from", "a", "--to", "b", "--no-watch", *words)[0] == 0
+    assert [spec.options.lease_ms for spec in made] == [30_000, 90_500]

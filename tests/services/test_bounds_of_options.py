@@ -10,13 +10,14 @@ import pytest
 from datacast.controller import main as controller
 from datacast.fabric_manager import main as fabric_manager
 from datacast.master import main as master
+from datacast.mirror import main as mirror
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Namespace]:
     """What programs would run with."""
     found: list[Namespace] = []
-    for program in (controller, master):
+    for program in (controller, master, mirror):
         monkeypatch.setattr(program, "run", lambda args: found.append(args))
         monkeypatch.setattr(program.daemon, "run", lambda *_: None)
     return found
@@ -27,7 +28,7 @@ def takes(module: Any, option: str, value: Any, started: list[Namespace]) -> Any
     if module is fabric_manager:
         args = fabric_manager.arguments(["--topology", "bcube:4,1", option, str(value)])
     else:
-        module.main([option, str(value)])
+        module.main([*(["--store", "/s"] if module is mirror else []), option, str(value)])
         args = started.pop()
     return getattr(args, option.lstrip("-").replace("-", "_"))
 
@@ -45,6 +46,7 @@ def takes(module: Any, option: str, value: Any, started: list[Namespace]) -> Any
         (controller, "--connections", 1, 65536),
         (controller, "--rate", 0, None),
         (controller, "--realtime", 0, 99),
+        (mirror, "--patience", 0, None),
     ],
 )
 def test_both_ends_of_a_number_are_taken_and_none_beyond(
