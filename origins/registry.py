@@ -41,7 +41,8 @@ def image(name: str, platform: str) -> Named:
     parts = {}
     if answer.kind in INDEXES:
         parts[_blob(digest)] = Part(_blob(digest), len(answer.body), data=answer.body, sha256=digest[7:])
-        rows = [row for row in answer.json(name).get("manifests", []) if isinstance(row, dict)]
+        told = answer.json(name).get("manifests")
+        rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
         there = {_platform(row.get("platform")): str(row.get("digest")) for row in rows}
         if platform not in there:
             which = ", ".join(sorted(there)) or "nothing"

@@ -111,6 +111,10 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
         f"location = /v2/x/manifests/{tag} {{ default_type {kinds[tag]}; return 200 '{json.dumps(body)}'; }}"
         for tag, body in (("index", index), ("odd", layer))
     ]
+    rows += [
+        f"location = /v2/x/manifests/{tag} {{ default_type {kinds['index']}; return 200 '{{\"manifests\": {body}}}'; }}"
+        for tag, body in (("one", "1"), ("none", "null"), ("text2", '\"x\"'))
+    ]
     rows.append("location = /v2/x/manifests/text { default_type text/html; return 200 'hello'; }")
     (tmp_path / "deep").write_text("[" * 100_000)
     rows.append(f"location = /v2/x/manifests/deep {{ alias {tmp_path}/deep; }}")
@@ -124,6 +128,7 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
         ":deep": ("bad_answer", "JSON"),
     }
     wanted |= {":busy": ("throttled", "7 s"), f"@sha256:{64 * '1'}": ("digest", "expected")}
+    wanted |= {f":{tag}": ("not_found", "is there for nothing") for tag in ("one", "none", "text2")}
     wanted |= {":round": ("bad_answer", "redirects")}
     with Nginx(tmp_path / "nginx", "127.0.0.2", port, tls=tls, more=" ".join(rows)):
         for what, (code, said) in wanted.items():
