@@ -61,7 +61,7 @@ class Enrolment:
         return [one.identity for one in self._admissions if not one.used and one.ends > now]
 
     def join(self, secret: str, request: bytes, now: float) -> tuple[Identity, bytes, bytes]:
-        """Who it is, its certificate, and what it gets. A request that cannot be signed leaves the token as it was.
+        """Who it is, its certificate, and what it gets. What fails leaves the token as it was.
         Raises Problem. Looks at all tokens, whichever it is."""
         wanted, found = digest(secret), None
         for one in self._admissions:
@@ -80,8 +80,9 @@ class Enrolment:
             certificate = self.authority.sign(found.identity, request, days=self._days)
         except AuthorityError as error:
             raise Problem(422, "invalid", str(error), what="body", remedy=error.remedy) from error
+        packed = self._pack(found.identity, certificate)
         found.used = True
-        return found.identity, certificate, self._pack(found.identity, certificate)
+        return found.identity, certificate, packed
 
 
 def make_app(

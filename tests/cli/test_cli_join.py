@@ -152,6 +152,23 @@ def test_tokens_end_by_the_clock_that_they_were_made_by(site: Path) -> None:
     assert str(identity) == "agent/00"
 
 
+def test_a_token_is_used_by_who_got_something_for_it(site: Path) -> None:
+    packs = [b"what it needs"]
+
+    def pack(identity: Identity, certificate: bytes) -> bytes:
+        if packs:
+            raise OSError(packs.pop())
+        return b"all"
+
+    door = Enrolment(Authority.open(site / "authority"), pack)
+    token = door.admit(Identity.parse("agent/00"), now=100, seconds=60).rpartition("-")[2]
+    with pytest.raises(OSError, match="what it needs"):
+        door.join(token, _request("ec:prime256v1"), 101)
+    assert door.join(token, _request("ec:prime256v1"), 102)[2] == b"all"
+    with pytest.raises(Problem, match="used already"):
+        door.join(token, _request("ec:prime256v1"), 103)
+
+
 def test_no_more_tokens_are_out_than_a_look_at_all_of_them_may_cost(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
