@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 from made_records import topology
 
+from datacast.cli import doctor_site
 from datacast.cli.doctor_site import site_checks
 from datacast.services.authority import Authority, Identity
 from datacast.services.problems import Problem
@@ -88,15 +89,22 @@ def test_frames_that_do_not_come_through_are_told_by_link_and_direction(tmp_path
     assert unsaid.ok and "came through 0 of 1" in unsaid.detail, "a P4 switch says no hello: neither good nor bad"
 
 
-def test_certificates_of_all_nodes_are_looked_at(tmp_path):
-    day = 86400
+def test_certificates_of_all_nodes_are_looked_at(tmp_path, monkeypatch):
+    now, day = 2e9, 86400
+    monkeypatch.setattr(doctor_site, "time", SimpleNamespace(time=lambda: now))
     assert "no node showed one" in found(site(), tmp_path)["certificates"].detail
-    good = found(site(certificate_until=time.time() + 300.5 * day), tmp_path)["certificates"]
-    assert good.ok and "in 300 days" in good.detail
-    soon = found(site(certificate_until=time.time() + 9.6 * day), tmp_path)["certificates"]
-    assert not soon.ok and not soon.required and "a in 10 days" in soon.detail and "admit" in soon.remedy
-    late = found(site(certificate_until=time.time() - 1), tmp_path)["certificates"]
-    assert not late.ok and late.required and "a has ended" in late.detail
+    for days, ok, must, told in (
+        (300.4, True, False, "the first ends in 300 days"),
+        (30, True, False, "the first ends in 30 days"),
+        (29.99, False, False, "1 end soon: a in 30 days"),
+        (9.6, False, False, "1 end soon: a in 10 days"),
+        (1 / day, False, False, "1 end soon: a in 0 days"),
+        (0, False, True, "1 end soon: a has ended"),
+        (-1 / day, False, True, "1 end soon: a has ended"),
+    ):
+        check = found(site(certificate_until=now + days * day), tmp_path)["certificates"]
+        assert (check.ok, check.required and not check.ok, check.detail) == (ok, must, told), days
+        assert ("admit" in check.remedy) is not ok
 
 
 def test_a_link_that_is_down_says_at_which_end_and_why(tmp_path):

@@ -34,6 +34,7 @@ from datacast.lab.errors import Interrupted
 from datacast.lab.lab import LabOptions
 from datacast.lab.state import Registry, start_time
 from datacast.origins.parts import Named, OriginError, Part
+from datacast.services import tokens
 from datacast.services.authority import Authority, AuthorityError
 from datacast.services.authority import Identity as Name
 from datacast.services.problems import Problem
@@ -202,6 +203,19 @@ def test_who_stops_reading_or_presses_ctrl_c_gets_an_exit_code_and_no_traceback(
     with pytest.raises(SystemExit) as ended:
         whole.main(["groups"])
     assert ended.value.code == code and capsys.readouterr() == ("", "")
+
+
+def test_what_nobody_foresaw_ends_with_the_traceback_that_python_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not one with frames and the values of variables, among which are tokens."""
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(tokens, "read", Mock(side_effect=RuntimeError("unforeseen")))
+    with pytest.raises(RuntimeError) as error:
+        whole.main(["token", "list", "tokens.json"])
+    sys.excepthook(error.type, error.value, error.tb)
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last):\n") and shown.endswith("RuntimeError: unforeseen\n")
 
 
 def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(

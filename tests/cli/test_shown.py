@@ -71,32 +71,51 @@ def test_a_group_says_who_has_it_how_fast_and_what_was_wrong(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     show_group(group(**GROUP))
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == (
+    rows = capsys.readouterr().out.splitlines()
+    assert [" ".join(row.split()) for row in rows] == [
         "g-1: partial, h0,h9:/srv/file (3.0 GiB), started in 13 ms, finished in 2.50 s (1.250 of the ideal), "
-        "duplicates 1.30%"
-    )
-    assert lines[1:6] == [
+        "duplicates 1.30%",
         "1 of 2 receivers failed: h2: [disk] full",
         "1.5 MiB at most were fetched twice: a fetcher was slow or gone",
         "s1, s2 had no cache appliance: the source sent more",
         "the cache appliance of s3 came back",
         "the cache appliance of s4 went away: the source sends more",
+        "receiver state progress rate finish sha256 retransmitted error",
+        "h1 done 100% - 2.50 s ok 7",
+        "h2 failed 25% 2.0 Mbit/s - - 0 [disk] full [/srv]",
+        "site state progress rate error",
+        "oak failed 50% 1.0 Mbit/s cut off",
+        "tree id state depth links rate new packets duplicates retransmitted",
+        "0 4 running 2 5 50.0 Mbit/s 11 12 13",
     ]
-    assert "h1 done 100% - 2.50 s ok 7" in lines
-    assert "h2 failed 25% 2.0 Mbit/s - - 0 [disk] full [/srv]" in lines
-    assert "oak failed 50% 1.0 Mbit/s cut off" in lines
-    assert "0 4 running 2 5 50.0 Mbit/s 11 12 13" in lines
+    assert [len(row) - len(row.lstrip()) for row in rows] == [0] + 5 * [2] + 7 * [0], "tables begin at the edge"
+
+
+WHY = {"code": "unreachable", "message": "why"}
 
 
 @pytest.mark.parametrize(
-    ("code", "kept"), [("unreachable", True), ("cut_off", True), ("disk_full", False), ("io", False), ("digest", False)]
+    ("whole", "row", "kept"),
+    [
+        ({}, {}, True),
+        *[({}, {"error": {"code": code, "message": "why"}}, True) for code in ("cut_off", "no_agent", "no_fetcher")],
+        *[({}, {"error": {"code": code, "message": "why"}}, False) for code in ("disk_full", "io", "digest")],
+        ({}, {"error": None}, True),
+        ({"error": {"code": "io", "message": "a"}}, {"error": {"code": "io", "message": "a"}}, True),
+        ({"error": {"code": "io", "message": "a"}}, {"error": {"code": "io", "message": "b"}}, False),
+        *[({"error": {"code": code, "message": "why"}}, {}, False) for code in ("changed", "digest")],
+        ({}, {"fraction": 0}, False),
+        ({}, {"state": "cancelled"}, False),
+        ({"state": "failed"}, {}, True),
+        *[({"state": state}, {}, False) for state in ("running", "done", "cancelled")],
+        ({"id": "s-0123456789abcdef"}, {}, False),
+    ],
 )
-def test_what_a_receiver_has_removed_itself_is_not_promised_to_a_resume(
-    capsys: pytest.CaptureFixture[str], code: str, kept: bool
+def test_what_came_is_promised_to_a_resume_where_it_is_kept_and_of_use(
+    capsys: pytest.CaptureFixture[str], whole: dict[str, Any], row: dict[str, Any], kept: bool
 ) -> None:
-    rows = {"h2": {"state": "failed", "fraction": 0.5, "error": {"code": code, "message": "why"}}}
-    show_group(group(**GROUP | {"receivers": rows}))
+    """A receiver whose own disk failed has removed it, and of a file that has changed nothing is of use."""
+    show_group(group(**GROUP | {"receivers": {"h2": {"state": "failed", "fraction": 0.5, "error": WHY} | row}} | whole))
     assert ("what came is kept" in capsys.readouterr().out) is kept
 
 

@@ -95,20 +95,44 @@ def test_a_user_that_is_none_is_named() -> None:
     assert done.returncode == 1 and "there is no such user" in done.stderr
 
 
-def test_whoever_becomes_another_user_may_have_the_priority_that_was_asked_for_and_no_other() -> None:
-    """A kernel that allows none is not asked: what it would be told is looked at, in a process of its own."""
+def test_root_becomes_a_user_with_the_priority_that_was_asked_for_or_says_why_not() -> None:
+    """A kernel that allows none is not asked: what it would be told is looked at, in a process of its own. Whoever has
+    become another user first could not let go of groups any more."""
     program = f"""
-import os, resource
+import os, pwd, resource
 from datacast.services import privileges
-told = []
-resource.setrlimit = lambda *what: told.append(what)
+uid, gid = pwd.getpwnam({NOBODY!r})[2:4]
+told, fails = [], {{}}
+def kernel(name):
+    def call(*what):
+        told.append((name, *what))
+        if name in fails:
+            raise fails[name]
+    return call
+resource.setrlimit = kernel("setrlimit")
 for name in ("setgroups", "setresgid", "setresuid"):
-    setattr(os, name, lambda *_: None)
+    setattr(os, name, kernel(name))
 os.geteuid = lambda: 0
-for asked, wanted in ((0, []), (7, [(resource.RLIMIT_RTPRIO, (7, 7))])):
+becomes = [("setgroups", []), ("setresgid", gid, gid, gid), ("setresuid", uid, uid, uid)]
+for asked, limit in ((0, []), (7, [("setrlimit", resource.RLIMIT_RTPRIO, (7, 7))])):
     told.clear()
     privileges.drop({NOBODY!r}, asked)
-    assert told == wanted, (asked, told)
+    assert told == limit + becomes, (asked, told)
+for name, error, why in (
+    ("setrlimit", ValueError(), "the right to real-time priority cannot be kept; leave --realtime out"),
+    ("setresuid", PermissionError(1, "not permitted"), "not permitted; start it as root, or as {NOBODY}"),
+):
+    fails = {{name: error}}
+    try:
+        privileges.drop({NOBODY!r}, 7)
+    except privileges.PrivilegeError as said:
+        assert (said.message, said.what) == ("--user {NOBODY}: " + why, {NOBODY!r}), said.message
+    else:
+        raise AssertionError(name)
+fails, os.geteuid = {{}}, lambda: uid
+told.clear()
+privileges.drop({NOBODY!r}, 7)
+assert told == [], "it is that user"
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
