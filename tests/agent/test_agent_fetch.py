@@ -375,6 +375,7 @@ def test_what_came_before_an_answer_broke_off_is_not_asked_for_again(fetcher: Fe
     liar.how, liar.cut = "cuts", 3000
     assert fetcher.ask("fetch", {"blocks": [[0, 2]]})["ok"]
     fetcher.client.wait(lambda: {0, 1} <= fetcher.told().keys(), "both blocks")
+    until(lambda: liar.given["x"] >= 2 * BLOCK, "the origin has counted its last answer")
     assert liar.given["x"] == 2 * BLOCK
     liar.how = "good"
     fetcher.fetch()
