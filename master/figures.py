@@ -158,7 +158,8 @@ class Figures:
 
     def receiver_in(self, member: Member, result: StatusAnswer, elapsed: float | None) -> None:
         """A receiver's status. `elapsed`: since the one before, where that is known."""
-        held = result.bytes
+        size = self._t.size
+        held = result.bytes if size is None else min(result.bytes, size)  # else one that errs has all others behind it
         member.unwritten = min(held, result.unwritten)
         if elapsed:
             member.rate_bps = 0.5 * member.rate_bps + 0.5 * max(0, held - member.last_bytes) * 8 / elapsed

@@ -192,3 +192,12 @@ def test_numbers_of_the_same_names_are_read_and_written_at_once_and_those_of_oth
     short = Tally(tally)
     short.put(["a"], [1.0])
     assert short.column(["a", "b", "c"]) == [1.0, 0.0, 0.0]
+
+
+def test_nobody_holds_more_than_there_is() -> None:
+    """Against what one holds others are held: who is far behind is set aside."""
+    silent = Mock()
+    figures = Figures(Mock(size=1000), silent, silent, resumed=silent, vouched=silent, not_fetched=silent)
+    member = Member("h1", "receiver", "")
+    figures.receiver_in(member, StatusAnswer(ok=True, bytes=1 << 62, unwritten=1 << 61), 1.0)
+    assert (member.bytes, member.unwritten) == (1000, 1000) and member.rate_bps <= 8000
