@@ -195,7 +195,9 @@ def make_app(
             raise Problem(429, "too_many_streams", f"{STREAMS_MAX} streams are open, that is the most")
         stream = client.events(topics, group, last_event_id)
         streams.add(stream)  # as long as anybody holds it
-        first = await anext(stream)  # fails here, with a proper status, when there is no fabric manager
+        first = await anext(stream, None)  # fails here, with a proper status, when there is no fabric manager
+        if first is None:
+            raise Problem(503, "ending", "the stream has ended before it began", remedy="ask again in a moment")
 
         async def sse() -> AsyncIterator[bytes]:
             looked = time.monotonic()

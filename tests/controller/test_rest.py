@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Any
 
@@ -340,3 +341,20 @@ def test_every_answer_is_described_by_its_type() -> None:
         if status.startswith("2") and kind == "application/json" and not content.get("schema")
     ]
     assert bare == []
+
+
+def test_a_stream_that_ends_before_it_begins_is_asked_for_again() -> None:
+    """The service is being stopped at that moment."""
+
+    class Ending(FabricManagerClient):
+        async def events(self, *args: Any, **more: Any) -> AsyncIterator[str]:
+            for text in ():
+                yield text
+
+    async def scenario() -> httpx.Response:
+        transport = httpx.ASGITransport(app=make_app(Ending("http://127.0.0.1:9")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            return await http.get("/events")
+
+    answer = run(scenario())
+    assert (answer.status_code, answer.json()["code"]) == (503, "ending")
