@@ -107,7 +107,8 @@ static bool read_xattrs(struct walk *w, int dir, const char *prefix, const char 
   if (error == E2BIG)
     return fault_set(w->why, "too_many", "%.200s%.200s: its extended attributes are more than %d KiB", prefix, name,
                      XATTRS_MOST >> 10);
-  return error == 0 || fault_set(w->why, "denied", "%.200s%.200s: %s", prefix, name, strerror(error));
+  return error == 0 ||
+         fault_set(w->why, fault_passes(error) ? "busy" : "denied", "%.200s%.200s: %s", prefix, name, strerror(error));
 }
 
 static bool add(struct walk *w, int dir, const char *prefix, const char *name)

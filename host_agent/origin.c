@@ -204,7 +204,8 @@ json_t *origin_allowed(const char *file, struct fault *why)
   struct stat st;
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &st) < 0) {
-    fault_set(why, "denied", "the file of --origins cannot be read: %s", strerror(errno));
+    fault_set(why, fault_passes(errno) ? "busy" : "denied", "the file of --origins cannot be read: %s",
+              strerror(errno));
   } else if (!S_ISREG(st.st_mode) || (st.st_mode & 077) != 0 || st.st_size > FILE_MAX) {
     fault_set(why, "denied", "the file of --origins must be a file that its owner alone may read (chmod 600)");
   } else {

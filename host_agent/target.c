@@ -197,7 +197,7 @@ struct job *target_note_verified(const struct target *t, uint32_t block, const u
   return j;
 }
 
-/* The temporary file of an agent that was killed, when it is ours alone and of this layout; else -1. */
+/* The temporary file of an agent that was killed, when it is ours alone and of this layout; else -1, with errno. */
 static int open_again(const struct target *t, const struct dc_layout *l, uint64_t *held)
 {
   struct head h, wanted = head_of(l);
@@ -211,6 +211,7 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
     return fd;
   }
   close(fd);
+  errno = ENOENT;
   return -1;
 }
 
@@ -367,6 +368,11 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
     return fault_set(why, "busy", "%s: what this host had of it is being written out; ask again in a moment", dest);
   }
   int fd = open_again(t, layout, &held);
+  if (fd < 0 && fault_passes(errno)) { /* it is there, and would be thrown away */
+    target_fault(why, errno, dest);
+    target_close(t, true, NULL);
+    return false;
+  }
   t->resumed = fd >= 0;
   if (stamp != NULL)
     snprintf(t->mark, sizeof t->mark, "%s %s", group, stamp);
@@ -374,6 +380,8 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
     t->file = file_new(fd);
     t->whole = t->file != NULL;
     t->allocated = size;
+    if (!t->whole)
+      target_close(t, true, NULL);
     return t->whole || fault_set(why, "io", "out of memory");
   }
   if (!fits(t->dir, dest, t->name, true, bundle, wanted, held, why)) {

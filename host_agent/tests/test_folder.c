@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "datapath/tests/check.h"
@@ -30,7 +31,7 @@ struct dirent *readdir(DIR *d)
 static struct folder *opened(int fd, struct fault *why)
 {
   static const int stopping;
-  struct folder_walk how = {.stopping = &stopping};
+  struct folder_walk how = {.stopping = &stopping, .xattrs = true};
   return folder_open(fd, &how, why);
 }
 
@@ -47,8 +48,16 @@ int main(void)
   folder_free(f);
   names = 4;
   CHECK(opened(dup(top), &why) == NULL && strcmp(why.code, "io") == 0);
+  names = 100;
   errno = EMFILE;
   CHECK(opened(-1, &why) == NULL && strcmp(why.code, "busy") == 0); /* it is tried again */
+  int last = dup(top);
+  struct rlimit most;
+  CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+  struct rlimit few = {.rlim_cur = (rlim_t)last + 2, .rlim_max = most.rlim_max}; /* for the directory alone */
+  CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  CHECK(opened(last, &why) == NULL && strcmp(why.code, "busy") == 0);
+  CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
   for (char name[] = "a"; name[0] <= 'e'; name[0]++)
     CHECK(unlinkat(top, name, AT_REMOVEDIR) == 0);
   close(top);

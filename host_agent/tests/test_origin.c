@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -233,6 +234,18 @@ static void several(void)
   (void)unlink(path);
 }
 
+static void no_descriptors(void)
+{
+  const char *path = file("{\"origins\":[]}", 0600);
+  struct rlimit most, few = {.rlim_cur = 0};
+  struct fault why;
+  assert(getrlimit(RLIMIT_NOFILE, &most) == 0);
+  few.rlim_max = most.rlim_max;
+  assert(setrlimit(RLIMIT_NOFILE, &few) == 0 && origin_allowed(path, &why) == NULL);
+  assert(setrlimit(RLIMIT_NOFILE, &most) == 0 && strcmp(why.code, "busy") == 0); /* it is tried again */
+  (void)unlink(path);
+}
+
 static void folders(void)
 {
   assert(origin_same_folder("https://h/v2/x/blobs/1", "https://h/v2/x/blobs/2"));
@@ -251,5 +264,6 @@ int main(void)
   permissions();
   folders();
   several();
+  no_descriptors();
   return 0;
 }

@@ -1,8 +1,12 @@
 /* A receiver's file between two parts: who comes while jobs of the one before are under way waits, and finds what they did. */
 #include "target.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "datapath/tests/check.h"
@@ -15,6 +19,21 @@ static unsigned came;
 static struct roots roots;
 static char dest[96];
 static const struct dc_layout layout = {.size = SIZE, .piece = PIECE, .per_block = PER_BLOCK};
+
+static bool descriptors = true; /* there are some left */
+
+int openat(int dir, const char *name, int flags, ...)
+{
+  va_list more;
+  va_start(more, flags);
+  int mode = (flags & O_CREAT) != 0 ? va_arg(more, int) : 0;
+  va_end(more);
+  if (name[0] == '.' && name[1] != '\0' && !descriptors) {
+    errno = EMFILE;
+    return -1;
+  }
+  return (int)syscall(SYS_openat, dir, name, flags, mode);
+}
 
 static void counted(struct job *j)
 {
@@ -57,6 +76,18 @@ static void what_is_noted_late_is_found(struct worker *w)
   target_close(&t, false, w);
 }
 
+static void what_cannot_be_opened_just_now_stays(struct worker *w)
+{
+  struct target t;
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && !t.resumed);
+  target_close(&t, true, w);
+  descriptors = false;
+  CHECK(strcmp(opened(&t, "g"), "busy") == 0);
+  descriptors = true;
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && t.resumed);
+  target_close(&t, false, w);
+}
+
 /* `t` is closed while the file gets its name, and opened again. */
 static void what_is_finished_late_is_whole(struct worker *w, bool keep)
 {
@@ -81,6 +112,7 @@ int main(void)
   CHECK(roots_add(&roots, folder, &why));
   snprintf(dest, sizeof dest, "%s/file", folder);
   what_is_noted_late_is_found(&w);
+  what_cannot_be_opened_just_now_stays(&w);
   what_is_finished_late_is_whole(&w, true);
   what_is_finished_late_is_whole(&w, false);
   worker_close(&w);
