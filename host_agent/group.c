@@ -367,16 +367,19 @@ static const json_t *rows(const json_t *whole, const char *key, struct fault *wh
 static bool assign(struct group *g, const json_t *whole, size_t *had, struct fault *why)
 {
   const json_t *list = rows(whole, "extents", why);
+  uint64_t pieces = dc_layout_pieces(&g->layout);
   if (list == NULL)
     return false;
   for (size_t i = *had; i < json_array_size(list); *had = ++i) {
     uint64_t v[4];
     if (!row(list, i, 4, v, "extents", why))
       return false;
-    if (v[0] > UINT32_MAX || v[1] > UINT32_MAX || v[3] > UINT32_MAX || v[2] > PIECES_MAX)
+    if (v[0] > UINT32_MAX || v[1] > UINT32_MAX)
       return fault_set(why, "bad_request", "extents[%zu] is out of range", i);
     if (v[3] == 0)
       continue; /* taken back by a later cut */
+    if (v[2] >= pieces || v[3] > pieces - v[2])
+      return fault_set(why, "bad_request", "extents[%zu] reaches beyond the file's %" PRIu64 " pieces", i, pieces);
     struct dc_extent e = {.seq = (uint32_t)v[1], .first = v[2], .count = (uint32_t)v[3]};
     bool begins = g->source != NULL && (g->receiver == NULL || source_begins(g, (uint32_t)v[0]));
     if (begins ? !source_assign(g, (uint32_t)v[0], &e, why) : !receiver_assign(g, (uint32_t)v[0], &e, why))

@@ -323,10 +323,6 @@ bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, 
   struct receiver_tree *t = find_tree(r, tree);
   if (t == NULL)
     return fault_set(why, "no_tree", "tree %u is not of this group", tree);
-  uint64_t pieces = dc_layout_pieces(&g->layout);
-  if (e->first >= pieces || e->count > pieces - e->first)
-    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
-                     (unsigned long long)pieces);
   struct order o = {.tree = t, .extent = e};
   shard_call(t->shard, assigned, &o);
   if (o.rc == -ENOSPC)

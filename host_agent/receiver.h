@@ -17,6 +17,7 @@ bool receiver_trees(struct group *g, const struct tree_params *t, int n, struct 
 bool receiver_routes(struct group *g, const json_t *routes, struct fault *why) __attribute__((nonnull(1, 3)));
 /* A list of trees that this receiver holds up; NULL: none. It asks for nothing more there, the master deals it elsewhere. */
 bool receiver_leave(struct group *g, const json_t *trees, struct fault *why) __attribute__((nonnull(1, 3)));
+/* Pieces of the file. */
 bool receiver_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
     __attribute__((nonnull));
 void receiver_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));

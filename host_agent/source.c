@@ -241,10 +241,6 @@ bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, st
   struct source_tree *t = find_tree(s, tree);
   if (t == NULL && !elsewhere(s, tree))
     return fault_set(why, "no_tree", "tree %u is not of this group", tree);
-  uint64_t pieces = dc_layout_pieces(&g->layout);
-  if (e->first >= pieces || e->count > pieces - e->first)
-    return fault_set(why, "bad_request", "the extent reaches beyond the file's %llu pieces",
-                     (unsigned long long)pieces);
   uint32_t end = (uint32_t)((e->first + e->count - 1) / g->layout.per_block) + 1;
   if (t == NULL) {
     source_file_want(g, end);
