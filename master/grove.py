@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 TREES_MAX = 32
 """Of a group: more an agent does not take."""
-ROOTS_MAX = TREES_MAX
 Load = Mapping[tuple[str, str], int]
 
 
