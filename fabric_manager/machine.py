@@ -277,7 +277,8 @@ def _cancel(record: Record, event: Cancel) -> Outcome:
     if final(record):
         return Outcome(record, durable=False)
     if record.owner is None:
-        return _end(record, "cancelled", "cancelled", "cancelled before a master had it")
+        text = "cancelled while no master had it; the members' leases end it"
+        return _end(record, "cancelled", "cancelled", text if record.epoch else "cancelled before a master had it")
     again = record.state == "cancelling"
     return Outcome(replace(record, state="cancelling"), (Tell(orders.Cancel()),), durable=not again)
 

@@ -186,7 +186,12 @@ def test_masters_that_get_nowhere_fail_the_group_and_those_that_get_on_do_not() 
 
 
 def test_cancelling() -> None:
-    assert after(fresh(), Cancel()).state == "cancelled", "nobody has it"
+    for record, why in (
+        (fresh(), "cancelled before a master had it"),
+        (after(running(), OwnerLost(1, "it died")), "cancelled while no master had it; the members' leases end it"),
+    ):
+        ended = after(record, Cancel())
+        assert ended.state == "cancelled" and ended.progress.error and ended.progress.error.message == why
     outcome = apply(running(), Cancel(), 1)
     assert outcome.record.state == "cancelling" and outcome.effects == (Tell(orders.Cancel()),)
     record = outcome.record
