@@ -11,14 +11,14 @@ import pytest
 from simulated import run as simulated
 from small import run, star
 
-from datacast.fabric_manager import groups, replica, workers
+from datacast.fabric_manager import groups, machine, replica, workers
 from datacast.fabric_manager.api import GroupSpec, child_name, orders
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import GROUPS, Kept
 from datacast.fabric_manager.placing import Placing
 from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import SILENCE_S, Worker, Workers
-from datacast.services.store import Entry
+from datacast.services.store import Entry, open_store
 from lab import lab
 
 
@@ -163,6 +163,33 @@ def test_a_worker_lets_go_of_a_group_that_it_has_no_more(owned: dict[str, Any], 
     Placing.recall(SimpleNamespace(workers=some), record)  # type: ignore[arg-type]
     assert not worker.groups and worker.orders.queue.get_nowait() == orders.Drop(group="g-1", epoch=epoch)
     assert other.orders.queue.empty()
+
+
+def test_a_worker_whose_stream_begins_anew_while_it_is_given_a_group_has_it() -> None:
+    """What it has is then looked up in the records, of which this one is being written."""
+
+    async def scenario() -> set[str]:
+        store, lease = open_store(":memory:"), "a" * 32
+        some = groups.Groups(Fabric(star(2)), Kept(store), lambda event: None)
+        spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+        waits = groups.Held(Record(id="g-1", spec=spec, state="running", epoch=1), 0)
+        some._groups["g-1"] = some._live["g-1"] = waits
+        worker = some.placing.workers.connect("w", lease, 1)
+        assert worker
+        put = some.kept.put
+
+        async def again(key: str, value: str, revision: int) -> int:
+            some.kept.put = put  # type: ignore[method-assign]
+            some.placing.workers.connect("w", lease, 1)
+            return await put(key, value, revision)
+
+        some.kept.put = again  # type: ignore[method-assign]
+        await some._do("g-1", machine.Assigned("w", lease))
+        await some.stop()
+        await store.close()
+        return worker.groups
+
+    assert run(scenario()) == {"g-1"}
 
 
 def test_what_a_worker_missed_while_its_stream_was_away_it_is_told_when_it_is_back() -> None:

@@ -168,6 +168,17 @@ def test_a_planner_s_trees_have_rates_bounds_and_cuts(capsys, tmp_path):
     assert any("50.0 of 50.0" in (text.text or "") for text in shown.iter())
 
 
+def test_cuts_are_told_of_the_eight_receivers_that_could_have_least(capsys):
+    others = ",".join(f"{a}{b}" for a in range(4) for b in range(4) if a or b)
+    args = ("--topology", "bcube:4,1", "--source", "00", "--receivers", others, "--planner", "depth-first")
+    _, out, _ = run(capsys, *args, "--down", "33-s0.3", "--link", "50mbit", "--json")
+    result = json.loads(out)
+    bound = {name: row["bound_bps"] for name, row in result["receivers"].items()}
+    told = {name: cut["capacity_bps"] for name, cut in result["cuts"].items()}
+    assert len(told) == 8 < len(bound) and told["33"] == 5 * 10**7
+    assert told == {name: bound[name] for name in told}, "no receiver could have more than its cut lets through"
+
+
 def bars(picture: Path, **what: str) -> list[float]:
     rows = ET.fromstring(picture.read_text()).iter("{http://www.w3.org/2000/svg}rect")
     return [float(row.attrib["width"]) for row in rows if what.items() <= row.attrib.items()]
