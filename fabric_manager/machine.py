@@ -24,7 +24,7 @@ from datacast.core.lists import few
 from datacast.services.problems import Problem
 
 from .api import FINAL_STATES, GroupState, orders
-from .api.reports import GroupFailure, MasterReport, Progress
+from .api.reports import GroupFailure, MasterReport, Progress, ReceiverFigures
 from .record import Record
 
 RECEIVER_ENDS = ("done", "failed", "cancelled")
@@ -233,7 +233,8 @@ def _reported(record: Record, event: Reported) -> Outcome:
     if state not in FINAL_STATES and (record.state == "cancelling" or state == "starting"):
         state = record.state  # a master begins with what another has left running
     progress = _merged(record, report)
-    unheard = [n for n in record.receivers if n in progress.receivers and progress.receivers[n].state == "waiting"]
+    known = progress.receivers  # of who has left and joined again it may know the first only
+    unheard = [n for n in record.receivers if n in known and known[n].state in ("waiting", "cancelled")]
     if state == "done" and unheard:
         text = f"{few(unheard)} joined when the others were done; resume the group"
         error = GroupFailure(code="joined_late", message=text)
@@ -313,6 +314,8 @@ def _join(record: Record, event: Join) -> Outcome:
     if event.dest_path is not None:
         after = replace(after, dest_paths={**record.dest_paths, event.host: event.dest_path})
     if event.host not in record.receivers:
+        known = {**after.progress.receivers, event.host: ReceiverFigures()}  # what it was when it left it is no more
+        after = replace(after, progress=structs.replace(after.progress, receivers=known))
         after = after.with_receivers([*record.receivers, event.host])
     return Outcome(after, (Tell(orders.Join(host=event.host, dest_path=event.dest_path)),))
 

@@ -238,6 +238,18 @@ def test_receivers_come_and_go_and_the_last_one_takes_the_group_with_it() -> Non
         assert (told["status"], told["code"]) == (status, code) and known.id in told["detail"] and told["remedy"]
 
 
+@pytest.mark.parametrize("heard", [False, True], ids=["nothing", "that it left"])
+def test_one_that_left_and_joins_again_is_not_done_with_the_others(heard: bool) -> None:
+    """Its master may end before it hears of that, and may have heard that it left."""
+    left = {"b": ReceiverFigures(state="cancelled")}
+    record = after(running(), Leave("b"))
+    record = after(record, report(record, "running", receivers=left), Join("b"))
+    assert record.progress.receivers["b"] == ReceiverFigures()
+    record = after(record, report(record, "done", receivers=done("a") | (left if heard else {})))
+    assert record.state == "partial" and record.progress.error and record.progress.error.code == "joined_late"
+    assert after(record, Resume()).progress.receivers["b"].state == "waiting"
+
+
 def test_nobody_joins_by_a_report_and_arcs_are_told_once() -> None:
     record = running()
     tree = TreeFigures(arcs=[("s", "a")], pieces=1)
