@@ -122,7 +122,7 @@ class SqliteStore(Store):
                 except StoreError as error:  # looked at first, wrote nothing
                     answers.append(error)
             db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # also what nobody foresaw: without its thread all askers would wait for ever
             if db.in_transaction:
                 db.execute("ROLLBACK")
             return [self._error(error)] * len(batch)

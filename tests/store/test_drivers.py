@@ -299,6 +299,22 @@ def test_an_answer_of_another_form_is_no_answer(body: str) -> None:
     run(scenario())
 
 
+def test_what_nobody_foresaw_in_the_thread_of_a_store_is_told_and_the_store_goes_on() -> None:
+    async def scenario() -> Entry | None:
+        store = SqliteStore(":memory:")
+        first = store.put("a", "1", 0)
+        broken = store._do(lambda db: [db.execute("DELETE FROM entries"), 1 / 0])
+        with pytest.raises(StoreError, match="cannot use the database :memory:: division by zero"):
+            await asyncio.wait_for(asyncio.gather(first, broken), 60)
+        await store.put("b", "2", 0)
+        entry = await store.get("b")
+        await store.close()
+        return entry
+
+    found = run(scenario())
+    assert found and found.value == "2"
+
+
 def test_members_of_etcd_are_asked_by_https_and_believed_by_their_names_where_there_are_certificates(
     tmp_path: Path,
 ) -> None:
