@@ -28,7 +28,7 @@ from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build, report
 from datacast.controller.api.records import GroupRecord
-from datacast.fabric_manager.api import GroupSpec
+from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.api.records import AllGroups, Cordon, Cut, Gap, Plan, PlannedTree
 from datacast.lab.errors import Interrupted
 from datacast.lab.lab import LabOptions
@@ -370,9 +370,32 @@ def test_a_refused_request_ends_with_what_the_help_says(
     assert capsys.readouterr().err == "datacast: it is refused\n"
 
 
-def test_how_long_members_wait_for_a_master_may_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "asked", "options"),
+    [
+        ("", {}, {}),
+        ("--dest d/f", {"dest_path": "d/f"}, {}),
+        ("--weight 7 --most 3mbit", {"weight": 7, "most_bps": 3_000_000}, {}),
+        ("--background --deadline 2.5 --size 3k", {"priority": "background", "deadline_s": 2.5, "size": 3 << 10}, {}),
+        (f"--sha256 {'AB' * 32}", {"sha256": "ab" * 32}, {}),
+        ("--label job=7 --label a=b=c", {"labels": {"job": "7", "a": "b=c"}}, {}),
+        ("--scatter", {"scatter": True}, {}),
+        ("--shard b=0-9,1/2 --shard b=20-", {"shards": {"b": ["0-9", "1/2", "20-"]}}, {}),
+        ("--holds a=0-9 --unfinished a=g-1", {"holds": {"a": ["0-9"]}, "unfinished": {"a": "g-1"}}, {}),
+        ("--from c", {"other_sources": ["c"]}, {}),
+        ("--trees 3 --credits 5 --cc datacast", {}, {"trees": 3, "credits": 5, "cc": "datacast"}),
+        ("--cache 2M --rate 9mbit --quorum 1", {}, {"cache_bytes": 2 << 20, "rate_bps": 9_000_000, "quorum": 1}),
+        ("--lease 90.5", {}, {"lease_ms": 90_500}),
+        ("--delivery together", {}, {"delivery": "together"}),
+        ("--planner stable", {}, {"planner": "stable"}),
+    ],
+)
+def test_what_send_asks_for_is_what_its_options_say_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, words: str, asked: dict[str, Any], options: dict[str, Any]
+) -> None:
     made: list[GroupSpec] = []
     client = SimpleNamespace(create_group=lambda spec: made.append(spec) or group(id="g-1"))
-    for words in ([], ["--lease", "90.5"]):
-        assert ran(monkeypatch, send, client, "send", "/f", "--from", "a", "--to", "b", "--no-watch", *words)[0] == 0
-    assert [spec.options.lease_ms for spec in made] == [30_000, 90_500]
+    line = ["send", "/f", "--from", "a", "--to", "b", "--no-watch", *words.split()]
+    assert ran(monkeypatch, send, client, *line)[0] == 0
+    plain: dict[str, Any] = {"source": "a", "source_path": "/f", "receivers": ["b"]}
+    assert made == [GroupSpec(**plain | asked, options=GroupOptions(**options))]
