@@ -121,23 +121,25 @@ def test_a_controller_that_is_away_for_a_moment_is_waited_for_and_one_that_refus
         following.wait(Restarted(Problem(404, "no_group", "there is no group g-1")), runs, 60.0)  # type: ignore[arg-type]
 
 
+PLANNED = Plan(
+    source="h0",
+    receivers=["h1", "h2"],
+    unreachable=["h3", "h4"],
+    rate_bps=2 * 10**9,
+    size=None,
+    expected_s=None,
+    deadline_met=None,
+    trees=[PlannedTree(depth=2, links=2, share_bps=2 * 10**9, arcs=[("h0", "s"), ("s", "h1")])],
+    wanted_bytes={"h1": 3 << 20, "h2": 1 << 20},
+    receiver_bps={},
+    bound_bps={"h2": 4 * 10**9},
+    gap=Gap(part=0.25, receiver="h2"),
+    cut=Cut(receiver="h2", bps=4 * 10**9, arcs=[("s", "h2")]),
+)
+
+
 def test_a_plan_names_what_each_wants_and_whom_no_path_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Plan(
-        source="h0",
-        receivers=["h1", "h2"],
-        unreachable=["h3", "h4"],
-        rate_bps=2 * 10**9,
-        size=None,
-        expected_s=None,
-        deadline_met=None,
-        trees=[PlannedTree(depth=2, links=2, share_bps=2 * 10**9, arcs=[("h0", "s"), ("s", "h1")])],
-        wanted_bytes={"h1": 3 << 20, "h2": 1 << 20},
-        receiver_bps={},
-        bound_bps={"h2": 4 * 10**9},
-        gap=Gap(part=0.25, receiver="h2"),
-        cut=Cut(receiver="h2", bps=4 * 10**9, arcs=[("s", "h2")]),
-    )
-    client = SimpleNamespace(plan=lambda spec, size: found)
+    client = SimpleNamespace(plan=lambda spec, size: PLANNED)
     code, out = ran(monkeypatch, plan, client, "plan", "--from", "h0", "--to", "h1,h2,h3,h4")
     assert code == 0 and "wanted: h1 3.0 MiB, h2 1.0 MiB" in out and "no path leads to h3, h4" in out
     assert "gap 25.0%: h2 gets less than its bound of 4000.0 Mbit/s" in out
@@ -399,3 +401,23 @@ def test_what_send_asks_for_is_what_its_options_say_and_nothing_else(
     assert ran(monkeypatch, send, client, *line)[0] == 0
     plain: dict[str, Any] = {"source": "a", "source_path": "/f", "receivers": ["b"]}
     assert made == [GroupSpec(**plain | asked, options=GroupOptions(**options))]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "options", "size"),
+    [
+        ("", {}, {}, None),
+        ("--size 3k --weight 7 --most 3mbit", {"weight": 7, "most_bps": 3_000_000}, {}, 3 << 10),
+        ("--background --scatter", {"priority": "background", "scatter": True}, {}, None),
+        ("--shard b=0-9", {"shards": {"b": ["0-9"]}}, {}, None),
+        ("--delivery together --planner stable", {}, {"delivery": "together", "planner": "stable"}, None),
+    ],
+)
+def test_what_plan_asks_for_is_what_its_options_say_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, words: str, asked: dict[str, Any], options: dict[str, Any], size: int | None
+) -> None:
+    made: list[tuple[GroupSpec, int | None]] = []
+    client = SimpleNamespace(plan=lambda *what: made.append(what) or PLANNED)
+    assert ran(monkeypatch, plan, client, "plan", "--from", "a", "--to", "b", *words.split())[0] == 0
+    plain: dict[str, Any] = {"source": "a", "source_path": "/plan", "receivers": ["b"]}
+    assert made == [(GroupSpec(**plain | asked, options=GroupOptions(**options)), size)]
