@@ -99,8 +99,10 @@ def without(ranges: list[Range], gone: Range) -> list[Range]:
 def added(held: list[Range], new: Range) -> None:
     """`new` into an ordered, joined list that does not have it; in place. Raises ValueError where it overlaps."""
     at = bisect_right(held, new.first, key=lambda h: h.first)
-    if (at and held[at - 1].end > new.first) or (at < len(held) and held[at].first < new.end):
-        raise ValueError(f"{new} overlaps {held[max(0, at - 1)]}")
+    if at and held[at - 1].end > new.first:
+        raise ValueError(f"{new} overlaps {held[at - 1]}")
+    if at < len(held) and held[at].first < new.end:
+        raise ValueError(f"{new} overlaps {held[at]}")
     first, end = new.first, new.end
     if at < len(held) and held[at].first == end:
         end = held.pop(at).end

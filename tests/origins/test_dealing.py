@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from datacast.origins.dealing import POLICIES, Dealing, DealingError
-from datacast.origins.ranges import Range, head, joined, pieces
+from datacast.origins.ranges import Range, added, head, joined, pieces
 
 SHARED = [policy for policy in POLICIES if policy != "flat"]
 
@@ -151,6 +152,31 @@ def test_reports_that_fit_nothing_are_refused():
     ):
         with pytest.raises(DealingError):
             wrong()
+
+
+@pytest.mark.parametrize(
+    ("new", "became"),
+    [
+        (Range(0, 2), [Range(0, 2), Range(3, 5), Range(10, 5), Range(20, 1)]),
+        (Range(0, 3), [Range(0, 8), Range(10, 5), Range(20, 1)]),
+        (Range(8, 1), [Range(3, 6), Range(10, 5), Range(20, 1)]),
+        (Range(8, 2), [Range(3, 12), Range(20, 1)]),
+        (Range(21, 4), [Range(3, 5), Range(10, 5), Range(20, 5)]),
+        (Range(7, 1), Range(3, 5)),
+        (Range(2, 2), Range(3, 5)),
+        (Range(8, 3), Range(10, 5)),
+        (Range(20, 1), Range(20, 1)),
+        (Range(14, 9), Range(10, 5)),
+    ],
+)
+def test_a_range_is_joined_with_its_neighbours_or_told_with_the_one_that_it_overlaps(new, became):
+    held = [Range(3, 5), Range(10, 5), Range(20, 1)]
+    if isinstance(became, list):
+        added(held, new)
+        assert held == became
+        return
+    with pytest.raises(ValueError, match=re.escape(f"{new} overlaps {became}")):
+        added(held, new)
 
 
 def test_ranges():
