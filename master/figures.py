@@ -56,7 +56,7 @@ class Figures:
                     t.first_ns = t.first_ns or t_ns
                 if member.role == "receiver":
                     member.t_first_ns = member.t_first_ns or t_ns
-            case events.Progress(tree=tree, seq=seq) if t.scheduler:
+            case events.Progress(tree=tree, seq=seq) if t.scheduler and self._begins(tree, member):
                 t.scheduler.sent(tree, seq, now)
                 if isinstance(t.scheduler, Scheduler) and not t.scheduler.hungry(tree, now):
                     return  # nothing follows from it
@@ -115,7 +115,7 @@ class Figures:
             if member.role == "receiver":
                 self.receiver_in(member, result, elapsed)
             sends = result.trees if member.role == "source" else result.sends
-            self._source_in(sends, now, elapsed, asked)
+            self._source_in(member, sends, now, elapsed, asked)
             if member.role == "source" and self._not_begun(name, sends):
                 self._crew.rewire()
             if result.state == "failed":
@@ -144,17 +144,27 @@ class Figures:
         them."""
         return any(str(tree) not in told for tree in self._t.roots_trees(name))
 
-    def _source_in(self, trees: Mapping[str, TreeCounts], now: float, elapsed: float | None, asked: float) -> None:
+    def _begins(self, tree: int, member: Member) -> bool:
+        """Only a tree's root knows how far it is. One without a root may be anybody's: nothing is sent of it."""
+        return self._t.root_of.get(tree, member.name) == member.name
+
+    def _source_in(
+        self, member: Member, told: Mapping[str, TreeCounts], now: float, elapsed: float | None, asked: float
+    ) -> None:
         t = self._t
-        for tree, counts in trees.items():
+        for number in t.tree_ids if told else ():
+            tree = str(number)
+            counts = told.get(tree)
+            if counts is None or not self._begins(number, member):
+                continue
             # By numbers, not by packets: a tree with several children at the source sends one packet to each. Nor by
             # how far it is: after a cut numbers leave a gap.
             before = known.counts.numbers or 0 if (known := t.source_trees.get(tree)) else 0
             count = counts.numbers
             rate = max(0, count - before) / elapsed if elapsed and count is not None else None
             t.source_trees[tree] = SourceTree(counts, rate or 0.0)
-            if t.scheduler and tree.isdecimal():
-                t.scheduler.status(int(tree), counts.seq, rate, now, asked)
+            if t.scheduler:
+                t.scheduler.status(number, counts.seq, rate, now, asked)
 
     def receiver_in(self, member: Member, result: StatusAnswer, elapsed: float | None) -> None:
         """A receiver's status. `elapsed`: since the one before, where that is known."""

@@ -11,7 +11,8 @@ from unittest.mock import AsyncMock, Mock
 import msgspec
 import pytest
 
-from datacast.master.answers import Answer, Reader, Results, StatusAnswer
+from datacast.master import events
+from datacast.master.answers import Answer, Reader, Results, StatusAnswer, TreeCounts
 from datacast.master.crew import REOPEN_MAX, Crew
 from datacast.master.figures import Figures
 from datacast.master.looks import UNKNOWN, Look, Row, Tally
@@ -201,3 +202,23 @@ def test_nobody_holds_more_than_there_is() -> None:
     member = Member("h1", "receiver", "")
     figures.receiver_in(member, StatusAnswer(ok=True, bytes=1 << 62, unwritten=1 << 61), 1.0)
     assert (member.bytes, member.unwritten) == (1000, 1000) and member.rate_bps <= 8000
+
+
+def test_how_far_a_tree_is_says_its_root_and_nobody_else() -> None:
+    """A receiver that says so had the source given all pieces at once; and names that are no tree's were kept."""
+    silent, scheduler = Mock(), Mock()
+    root, other = Member("h0", "source", "", sends=True), Member("h1", "receiver", "")
+    transfer = SimpleNamespace(
+        id="g", size=1000, looks=0, scheduler=scheduler, tree_ids=[7], root_of={7: "h0"}, source_trees={},
+        roots_trees=lambda name: [], several=False, news=False, wake=Mock(),
+    )  # fmt: skip
+    crew = Mock(members={"h0": root, "h1": other}, receivers=[])
+    figures = Figures(transfer, crew, silent, resumed=silent, vouched=silent, not_fetched=silent)  # type: ignore[arg-type]
+    lies = {tree: TreeCounts(1 << 40) for tree in ("7", "07", "8", "x", "9" * 5000)}
+    figures.status_in(Results({"h1": StatusAnswer(ok=True, sends=lies)}, Mock()), 0.0)
+    figures.on_event(events.Progress("g", "h1", 7, 1 << 40))
+    assert not scheduler.status.called and not scheduler.sent.called and not transfer.source_trees
+    figures.status_in(Results({"h0": StatusAnswer(ok=True, trees=lies)}, Mock()), 0.0)
+    figures.on_event(events.Progress("g", "h0", 7, 3))
+    assert [call.args[:2] for call in (scheduler.status.call_args, scheduler.sent.call_args)] == [(7, 1 << 40), (7, 3)]
+    assert list(transfer.source_trees) == ["7"]
