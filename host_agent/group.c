@@ -138,6 +138,7 @@ bool group_epoch(struct groups *all, struct group *g, const char *id, uint64_t e
     log_info("group %s: epoch %" PRIu64 " has begun", id, epoch);
     g->epoch = epoch;
     g->had_n = g->routed_n = g->rates_n = g->had_rows = 0;
+    below_clear(&g->below);
     g->parent = NULL; /* whom the earlier one had above this host may be below it now: an event would go round */
   }
   return true;
@@ -167,6 +168,7 @@ void group_close(struct group *g, const char *reason, bool keep)
     at = &(*at)->next;
   *at = g->next;
   all->n--;
+  below_clear(&g->below);
   loop_bury(all->host->loop, g);
 }
 

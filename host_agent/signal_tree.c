@@ -187,12 +187,32 @@ static bool too_long(const struct conn *conn, const struct call *c)
   return conn->told > (uint64_t)members * ANSWER_MAX;
 }
 
-static void relay_event(struct signalling *s, json_t *m)
+/* The group that a message names, where somebody hears its events. */
+static struct group *heard(const struct signalling *s, const json_t *m)
 {
   const char *id = json_string_value(json_object_get(m, "group"));
   struct group *g = id == NULL ? NULL : group_find(s->groups, id);
-  if (g != NULL && g->parent != NULL)
+  return g != NULL && g->parent != NULL ? g : NULL;
+}
+
+/* Handed over by whoever hears the group's events: other callers' trees say nothing of who may tell them. */
+static void note_handed(const struct call *c)
+{
+  struct group *g = heard(c->peer->all, c->pending->message);
+  if (g != NULL && g->parent == c->pending->from)
+    below_note(&g->below, c->peer->name, c->tree);
+}
+
+/* A child tells of those that it was handed, as it answers for them. */
+static void relay_event(const struct peer *peer, json_t *m)
+{
+  const char *n = json_string_value(json_object_get(m, "n"));
+  const struct group *g = n == NULL ? NULL : heard(peer->all, m);
+  if (g != NULL && below_has(&g->below, peer->name, n))
     conn_send(g->parent, m);
+  else if (g != NULL)
+    log_warn("%s (%s): an event of %.64s, who is not below it in group %s, is not passed on", peer->name, peer->addr, n,
+             g->id);
 }
 
 static void peer_message(struct conn *conn, json_t *m)
@@ -201,7 +221,7 @@ static void peer_message(struct conn *conn, json_t *m)
   const char *type = json_string_value(json_object_get(m, "type"));
   if (strcmp(type, "event") == 0) {
     if (conn->told <= EVENT_MAX)
-      relay_event(peer->all, m);
+      relay_event(peer, m);
     else
       log_warn("%s: an event of %u bytes is not passed on", peer->addr, conn->told);
     return;
@@ -358,6 +378,8 @@ static void contact(struct pending *p, json_t *tree, dc_time limit)
   json_object_set(m, "tree", tree);
   conn_send(peer->conn, m);
   json_decref(m);
+  if (p->split) /* else when this host has done its part, which may open the group */
+    note_handed(c);
   if (c->passed) /* it owes an earlier answer: nobody waits for it again */
     pass(p, tree);
 }
@@ -471,6 +493,10 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
       contact(p, json_array_get(c, i), p->deadline);
     if (!own_first)
       own_part(p, tree);
+    for (const struct peer *peer = s->peers; peer != NULL; peer = peer->next)
+      for (const struct call *call = peer->calls; call != NULL; call = call->next)
+        if (call->pending == p)
+          note_handed(call);
     p->split = true;
     finish(p);
     return;

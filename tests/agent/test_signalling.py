@@ -151,11 +151,46 @@ def test_a_child_that_says_too_much_is_not_passed_on(line: Net) -> None:
     client = line.client("a")
     results = client.request("ping", line.member("a", None, [child.member("x"), line.member("c")]))
     assert results["c"]["ok"] and "its answer is too long" in results["x"]["error"], results["x"]
-    client.request("open", line.member("a", {"role": "relay"}), {"lease_ms": 60_000}, "g-9")
+    client.request("open", line.member("a", {"role": "relay"}, [child.member("x")]), {"lease_ms": 60_000}, "g-9")
     for filling in (300_000, 1000):
         child.sock.sendall(encode({"type": "event", "group": "g-9", "n": "x", "event": "done", "more": "x" * filling}))
     client.wait(lambda: client.events, "an event")
     assert [len(event["more"]) for event in client.events] == [1000]
+
+
+def told_by(child: Child, client: Client, group: str, *names: str) -> list[str]:
+    """Of whom the child's events were passed on; the last of them is."""
+    for name in names:
+        child.sock.sendall(encode({"type": "event", "group": group, "n": name, "event": "done"}))
+    client.wait(lambda: [e for e in client.events if e["n"] == names[-1]], f"the event of {names[-1]}")
+    told = [event["n"] for event in client.events]
+    client.events.clear()
+    return told
+
+
+def test_a_child_tells_events_of_those_below_it_alone(line: Net) -> None:
+    """One that was taken over says of others, too, that they have the file: of those beside it, of those above it, of
+    nobody there is, and of what is below it in another group."""
+    fine = {"ok": True}
+    child = Child(line, {"x": fine, "y": fine, "z": fine})
+    client, below = line.client("a"), {**child.member("x"), "c": [{"n": "y"}]}
+    client.epoch = 1
+    relay, leases = {"role": "relay"}, {"lease_ms": 60_000}
+    client.request("open", line.member("a", relay, [{**child.member("x"), "c": [{"n": "z"}]}]), leases, "g-2")
+    client.request("open", line.member("a", relay, [below, line.member("b", relay)]), leases, "g-1")
+    strangers = "a", "b", "z", "nobody", ""
+    assert told_by(child, client, "g-1", *strangers, "y", "x") == ["y", "x"]
+    assert told_by(child, client, "g-2", "y", "z") == ["z"]
+    # Whose trees come to nothing but another's answer does not say who is below whom.
+    other = line.client("a")
+    other.epoch = 1
+    other.request("status", line.member("a", None, [{**child.member("x"), "c": [{"n": "z"}]}]), None, "g-1")
+    assert told_by(child, client, "g-1", "z", "x") == ["x"]
+    client.request("status", line.member("a", None, [{**child.member("x"), "c": [{"n": "z"}]}]), None, "g-1")
+    assert told_by(child, client, "g-1", "z") == ["z"], "what is handed to it later"
+    client.epoch = 2
+    client.request("status", line.member("a", None, [child.member("x")]), None, "g-1")
+    assert told_by(child, client, "g-1", "y", "z", "x") == ["x"], "of what a later master hands to it"
 
 
 @pytest.mark.parametrize(("most", "filling"), [(4096, 0), (8, 4_190_000)], ids=["requests", "bytes"])
