@@ -21,7 +21,7 @@ from .rights import only
 
 PAGE_MAX = 1000
 Count = Annotated[int, Ge(0), Le(1 << 63)]
-Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
+Key = Annotated[str | None, Header(alias="idempotency-key", pattern=r"^[!-~]{1,256}$")]
 By = Annotated[str, Header(alias="x-datacast-by", max_length=256)]
 Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True)]
 Label = Annotated[str, MinLen(1), MaxLen(330)]

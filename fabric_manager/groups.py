@@ -142,7 +142,7 @@ class Groups:
         if key is None:
             return await self._create(spec, accepted_ns, by, "")
         digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
-        named = f"{by}/{key}"
+        named = f"{by} {key}"  # a key has no space, whatever a token is called
         async with self._keyed.setdefault(named, asyncio.Lock()):  # others wait for the answer to the same one only
             known = next((h.record for h in self._groups.values() if h.record.request_key[17:] == named), None)
             if known is None:

@@ -90,8 +90,8 @@ class TreeCounts(msgspec.Struct, frozen=True, gc=False):
     """That it has sent."""
 
 
-Trees = dict[str, TreeCounts]
-"""By tree id."""
+Trees = Annotated[dict[Annotated[str, Meta(max_length=10)], TreeCounts], Meta(max_length=64)]
+"""By tree id. A group has 32 trees at most (GROUP_TREES_MAX of the agents)."""
 
 
 class StatusAnswer(Answer, frozen=True):

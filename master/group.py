@@ -26,6 +26,7 @@ from .bounds import Bounds
 from .crew import Crew
 from .digests import Digests
 from .errors import GroupError
+from .events import AnyEvent
 from .feeding import Feeding
 from .fetching import Fetching
 from .figures import Figures
@@ -86,7 +87,7 @@ class Group:
             timeout_s=t.options.member_timeout_ms / 1000,
             opening=lambda: opening.for_all(t, self._fetching.objects if self._fetching else None),
             own_opening=lambda member: opening.for_one(t, member),
-            on_event=lambda event: self._figures.on_event(event),
+            on_event=self._heard,
             wake=t.wake.set,
             spawn=self._tasks.spawn,
             away=Away(
@@ -176,6 +177,14 @@ class Group:
                 self._inbox.append(message)
                 if self._open and len(self._inbox) == 1:
                     self._tasks.spawn(self._empty_inbox())
+
+    def _heard(self, event: AnyEvent) -> None:
+        """From a member, over a connection that other groups have, too: what breaks here ends this one only."""
+        try:
+            self._figures.on_event(event)
+        except Exception as error:
+            log.exception("group %s: an event of %s: %s", self.id, event.n, event)
+            self.cancel(GroupError("internal", f"what {event.n} told could not be dealt with: {error!r}", event.n))
 
     async def _take_bounds(self, rates: dict[str, int | None]) -> None:
         await self.transfer.view.steps.next()  # all groups may hear of their shares at once

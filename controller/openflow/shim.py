@@ -43,6 +43,8 @@ from datacast.controller.openflow.messages import (
     ReadPorts,
     ReadRules,
 )
+from datacast.controller.openflow.roles import LEASE
+from datacast.controller.openflow.rules import COOKIE
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.state import PortInfo
 
@@ -53,6 +55,8 @@ ECHO_S = 2.0
 ECHOES_MISSED = 3
 DEMOTED = {(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE), (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE)}
 """What a switch answers to who is not its master."""
+RULES_MAX = 65_536
+"""Of a switch, that carry our mark: we give it four per port. Those of others, however many, are nothing to us."""
 CONNECTIONS_SPARE = 64
 """At once, beside two of each switch: nobody else's connection costs more than its handshake."""
 ACCEPT_S = 0.1
@@ -197,9 +201,14 @@ class App(OSKenApp):  # type: ignore[misc]
     def _flow_stats(self, ev: Any) -> None:
         datapath = ev.msg.datapath
         rules = datapath.__dict__.setdefault("datacast_rules", {})  # a long answer comes in parts
-        rules.update({e.cookie: {"packets": e.packet_count, "bytes": e.byte_count} for e in ev.msg.body})
+        for e in ev.msg.body:
+            if e.cookie >> 32 in (COOKIE, LEASE) and (len(rules) < RULES_MAX or e.cookie in rules):
+                rules[e.cookie] = {"packets": e.packet_count, "bytes": e.byte_count}
         if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
             del datapath.__dict__["datacast_rules"]
+            if len(rules) == RULES_MAX:
+                text = f"it tells of {RULES_MAX} rules that carry our mark, or more: what it has beyond is not seen"
+                self.sink.openflow_refused("too_many_rules", text, datapath.id)
             self.sink.openflow_rules(datapath.id, rules)
 
     @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)

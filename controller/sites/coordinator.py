@@ -109,7 +109,7 @@ class Coordinator:
         await self.ready()
         if key is None:
             return await self._create(spec, by, f"s-{secrets.token_hex(8)}", "")
-        named = f"{by}/{key}"
+        named = f"{by} {key}"  # a key has no space, whatever a token is called
         request = f"{hashlib.sha256(repr(spec).encode()).hexdigest()[:16]} {named}"
         async with self._keyed.setdefault(named, asyncio.Lock()):  # others wait for the answer to the same one only
             known = next((g for g in self.groups.values() if g.request_key[17:] == named), None)

@@ -155,7 +155,7 @@ class Manager:
         if not session.connected or session.programmed_s is not None:
             return []
         session.programmed_s = now
-        for code in ("arbitration", "pipeline", "role", "unreachable", "wedged", "write"):
+        for code in ("arbitration", "pipeline", "role", "too_many_rules", "unreachable", "wedged", "write"):
             session.problems.pop(code, None)
         took = (now - session.connected_s) * 1000 if session.connected_s is not None else 0.0
         self.note(t_ns, "info", "programmed", name, f"programmed {took:.0f} ms after it connected")

@@ -60,6 +60,19 @@ def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
     scenario(steps)
 
 
+def test_a_key_is_its_caller_s_whatever_that_one_is_called() -> None:
+    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+        order = {**ORDER, "labels": {}}
+        one = await it.client.create_group(order, by="ci", key="night/7")
+        other = await it.client.create_group({**order, "receivers": ["h2"]}, by="ci/night", key="7")
+        again = await it.client.create_group(order, by="ci", key="night/7")
+        assert one["id"] == again["id"] != other["id"]
+        with pytest.raises(Problem, match="key"):
+            await it.client.create_group(order, by="ci", key="night 7")
+
+    scenario(steps)
+
+
 def test_groups_come_in_pages_and_by_what_they_are() -> None:
     async def steps(it: Any, http: httpx.AsyncClient) -> None:
         made = []

@@ -21,7 +21,7 @@ from plain import PlainClient
 from ports import free_ports
 from small import bcube41, run, star, until
 
-from datacast.fabric_manager import groups
+from datacast.fabric_manager import groups, sets
 from datacast.fabric_manager.api.reports import Progress
 from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
@@ -200,6 +200,24 @@ def test_sets_are_kept_and_used() -> None:
     record, listed, gone = run(scenario())
     assert record["state"] == "done" and list(record["receivers"]) == ["h1", "h3"]
     assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
+
+
+def test_there_are_so_many_sets_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "SETS_MAX", 2)
+
+    async def scenario():
+        async with lab(star(3)) as it:
+            asked = (it.client.put_set(name, ["h1"]) for name in ("a", "b", "c"))
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            await it.client.put_set("a", ["h2"])  # there is one of this name
+            await it.client.delete_set("b")
+            await it.client.put_set("c", ["h1"])
+            return answers, await it.client.sets()
+
+    answers, listed = run(scenario())
+    (refused,) = [answer for answer in answers if isinstance(answer, Problem)]
+    assert (refused.status, refused.code) == (429, "too_many_sets") and "sets delete" in refused.remedy
+    assert listed == {"a": ["h2"], "c": ["h1"]}
 
 
 def test_what_two_ask_for_at_the_same_moment_is_no_conflict() -> None:

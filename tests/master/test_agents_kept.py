@@ -10,8 +10,12 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
+from simulated import run
+from small import star
 
 from datacast.master.agents import KEEP_S, MESH_MAX, Agents
+from datacast.master.figures import Figures
+from lab import lab
 
 
 def shared(spoke_s: float, alive: bool = True) -> Any:
@@ -36,3 +40,27 @@ def test_who_has_been_silent_for_long_is_asked_something(crowd: int) -> None:
     mesh = wanted if crowd <= MESH_MAX else {}
     silent.ping.assert_awaited_once_with(mesh)
     assert silent.pinged >= began and spoke.ping.await_count == bool(mesh) and not gone.ping.await_count
+
+
+def test_an_event_that_breaks_one_group_leaves_the_others_of_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Figures.on_event
+
+    async def scenario() -> tuple[Any, ...]:
+        async with lab(star(3), rates=[1000.0]) as it:
+            first, second = [await it.start("h0", ["h1", "h2"], 20_000_000, path) for path in ("/one", "/two")]
+
+            def on_event(figures: Figures, event: Any) -> None:
+                if event.group == first["id"]:
+                    raise ZeroDivisionError("by a lie")
+                whole(figures, event)
+
+            monkeypatch.setattr(Figures, "on_event", on_event)
+            ((worker, _, _),) = it.masters._workers
+            connections = {shared.connection for shared in worker.agents._shared.values()}
+            records = await it.end(first), await it.end(second)
+            return *records, connections, {shared.connection for shared in worker.agents._shared.values()}
+
+    first, second, before, after = run(scenario())
+    assert before <= after, "no connection was lost"
+    assert (first["state"], first["error"]["code"], second["state"]) == ("failed", "internal", "done")
+    assert "told could not be dealt with: ZeroDivisionError('by a lie')" in first["error"]["message"]

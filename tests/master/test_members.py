@@ -57,6 +57,14 @@ def test_a_member_that_tells_what_is_no_count_refuses_and_its_neighbours_count(s
         assert told.of("c").code == "unreachable"
 
 
+@pytest.mark.parametrize("where", ["trees", "sends"])
+@pytest.mark.parametrize("names", [["9" * 11], [str(tree) for tree in range(65)]])
+def test_a_member_tells_of_trees_as_a_group_has_them(where: str, names: list[str]) -> None:
+    """What it tells stands in the group's last report, which has a limit."""
+    told = READER.read(msgspec.Raw(msgspec.json.encode({"a": {"ok": True, where: {name: ONE["7"] for name in names}}})))
+    assert (told.of("a").ok, told.of("a").code) == (False, "malformed")
+
+
 def test_a_member_that_has_told_nothing_has_no_numbers() -> None:
     member = Member("h", "receiver", "")
     assert (member.seq(7), member.low(7), member.trees.total("data")) == (None, 0, 0)

@@ -536,3 +536,17 @@ def test_counters_of_a_switch(service: Switches) -> None:
     assert all(rule.packets == 5 and rule.bytes == 500 for rule in detail.rule_list)
     refusing = sum(rule.purpose == "drop label" for rule in detail.rule_list)
     assert refusing == 2 and detail.drops["label"] == 5 * refusing and len(detail.port_list) == 4
+
+
+def test_rules_that_a_switch_tells_of_without_end_are_not_kept(
+    service: Switches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of others, however many, are nothing to us; of those with our mark there are no more than it can have."""
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("programming", lambda: service.switch("s0").programmed)
+    told: list[set[int]] = []
+    monkeypatch.setattr(service, "openflow_rules", lambda dpid, counters: told.append(set(counters)))
+    monkeypatch.setattr(shim, "RULES_MAX", len(switch.cookies) + 5)
+    switch.cookies |= {*range(100), *(rules.COOKIE << 32 | n for n in range(100))}
+    wait_for("its word on it", lambda: service.switch("s0") and "too_many_rules" in codes(service))
+    assert max(map(len, told)) == shim.RULES_MAX and not any(cookie < 100 for cookie in set().union(*told))
