@@ -483,6 +483,7 @@ void receiver_stop(struct group *g, bool keep)
     file_unref(t->file); /* the target has one, too */
     t->file = NULL;
   }
+  worker_break_off(host_of(g)->disk, g, keep); /* what is to get its name now */
   target_close(&r->target, keep, host_of(g)->disk);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bundle.h"
@@ -17,21 +18,40 @@
 /* Of each entry, beside its bytes: blocks are not full, folders have a list. */
 enum { NS = 1000000000, FILE_ROOM = 8 << 10 };
 
-/* Everything in the folder `dir`/`name`, and it. What is in it is ours: folders may have lost their rights. */
-static void remove_all(int dir, const char *name, unsigned depth)
+static bool stopped(const struct unpacking *u) { return __atomic_load_n(u->stopping, __ATOMIC_RELAXED) != 0; }
+
+static int open_in(struct unpacking *u, int dir, const char *name, int flags)
 {
-  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  for (;;) {
+    int fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 || !fault_passes(errno) || u->waits == UNPACK_WAITS)
+      return fd;
+    if (stopped(u)) {
+      errno = EINTR;
+      return -1;
+    }
+    u->waits++;
+    (void)nanosleep(&(struct timespec){.tv_nsec = UNPACK_WAIT_NS}, NULL);
+  }
+}
+
+/* Everything in the folder `dir`/`name`, and it. What is in it is ours: folders may have lost their rights. */
+static void remove_all(struct unpacking *u, int dir, const char *name, unsigned depth)
+{
+  if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+    return;
+  int fd = open_in(u, dir, name, O_RDONLY | O_DIRECTORY);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (d == NULL) {
     if (fd >= 0)
       close(fd);
-    (void)unlinkat(dir, name, 0);
+    (void)unlinkat(dir, name, AT_REMOVEDIR); /* if it is empty */
     return;
   }
   (void)fchmod(fd, 0700);
   for (struct dirent *e; depth <= BUNDLE_DEPTH_MAX && (e = readdir(d)) != NULL;)
-    if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && unlinkat(fd, e->d_name, 0) < 0)
-      remove_all(fd, e->d_name, depth + 1);
+    if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+      remove_all(u, fd, e->d_name, depth + 1);
   closedir(d);
   (void)unlinkat(dir, name, AT_REMOVEDIR);
 }
@@ -88,7 +108,7 @@ static int copy(struct unpacking *u, int from, uint64_t at, int to, uint64_t n)
 {
   off_t off = (off_t)at;
   while (n > 0) {
-    if (__atomic_load_n(u->stopping, __ATOMIC_RELAXED))
+    if (stopped(u))
       return EINTR;
     ssize_t got = copy_file_range(from, &off, to, NULL, n < UNPACK_STEP ? (size_t)n : UNPACK_STEP, 0);
     if (got < 0 && errno == EINTR)
@@ -104,7 +124,7 @@ static int copy(struct unpacking *u, int from, uint64_t at, int to, uint64_t n)
 
 static int give_xattrs(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
-  int fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  int fd = open_in(u, folder, e->name, O_RDONLY);
   if (fd < 0)
     return errno;
   int error = xattrs_write(fd, e->xattrs);
@@ -138,7 +158,7 @@ static int make_file(struct unpacking *u, const struct bundle_entry *e, int fold
   int wrong = e->expects != NULL ? compare(u, at, e->size, e->expects, e->name) : 0;
   if (wrong != 0)
     return wrong;
-  int fd = openat(folder, e->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = open_in(u, folder, e->name, O_WRONLY | O_CREAT | O_EXCL);
   if (fd < 0)
     return errno;
   int error = copy(u, from, at, fd, e->size);
@@ -161,8 +181,7 @@ static int make_same(struct unpacking *u, const struct bundle *t, const struct b
   struct bundle_entry own = *file;
   own.name = e->name;
   own.expects = NULL; /* as the file had it */
-  int from =
-      fchmodat(folder, e->target, 0600, 0) < 0 ? -1 : openat(folder, e->target, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  int from = fchmodat(folder, e->target, 0600, 0) < 0 ? -1 : open_in(u, folder, e->target, O_RDONLY);
   int error = from < 0 ? errno : make_file(u, &own, folder, from, 0);
   if (from >= 0)
     close(from);
@@ -179,7 +198,9 @@ static int make(struct unpacking *u, const struct bundle *t, int folder)
   int error = 0;
   for (uint32_t i = 0; error == 0 && i < t->n; i++) {
     const struct bundle_entry *e = &t->entry[i];
-    if (e->kind == BUNDLE_FILE)
+    if (stopped(u))
+      error = EINTR;
+    else if (e->kind == BUNDLE_FILE)
       error = make_file(u, e, folder, u->from, e->at);
     else if (e->kind == BUNDLE_SAME)
       error = make_same(u, t, e, folder);
@@ -206,21 +227,24 @@ int unpack(struct unpacking *u)
   if (error == 0 && fstatat(u->dir, u->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
     error = EEXIST;
   if (error == 0)
-    remove_all(u->dir, u->temp, 0); /* of an agent that was killed */
+    remove_all(u, u->dir, u->temp, 0); /* of an agent that was killed */
   if (error == 0 && mkdirat(u->dir, u->temp, 0700) < 0)
     error = errno;
-  int folder = error == 0 ? openat(u->dir, u->temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+  int folder = error == 0 ? open_in(u, u->dir, u->temp, O_RDONLY | O_DIRECTORY) : -1;
   if (error == 0)
     error = folder < 0 ? errno : make(u, &t, folder);
-  if (error == 0 && (fchmod(folder, 0755) < 0 || (u->sync && syncfs(folder) < 0) ||
-                     renameat2(u->dir, u->temp, u->dir, u->name, RENAME_NOREPLACE) < 0))
+  if (error == 0 && (fchmod(folder, 0755) < 0 || (u->sync && syncfs(folder) < 0)))
+    error = errno;
+  if (error == 0 && stopped(u))
+    error = EINTR;
+  if (error == 0 && renameat2(u->dir, u->temp, u->dir, u->name, RENAME_NOREPLACE) < 0)
     error = errno;
   if (error == 0 && u->sync)
     (void)fsync(u->dir);
-  if (error != 0)
-    remove_all(u->dir, u->temp, 0);
   if (folder >= 0)
     close(folder);
+  if (error != 0)
+    remove_all(u, u->dir, u->temp, 0);
   bundle_free(&t);
   return error;
 }

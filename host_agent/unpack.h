@@ -7,8 +7,9 @@
 
 #include "datapath/log.h"
 
-/* Room that is needed beside the stream. */
-enum { UNPACK_STEP = 16 << 20 };
+/* Room that is needed beside the stream. Where too many files are open, here or on the machine, it waits for one to be closed,
+ * so often in all and so long each time: what is broken off would have to come again. */
+enum { UNPACK_STEP = 16 << 20, UNPACK_WAITS = 600, UNPACK_WAIT_NS = 50000000 };
 
 /* What is to be made of the stream, and what must be right about it. */
 struct unpacking {
@@ -23,6 +24,7 @@ struct unpacking {
   bool owners;                   /* those of the source, where they were told; else whoever runs this */
   bool xattrs;                   /* and extended attributes */
   uint64_t needs, looked, given; /* its own: room for all; where it last looked for it; bytes that are gone */
+  unsigned waits;                /* its own, too */
   char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
 };
 

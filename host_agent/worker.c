@@ -225,21 +225,36 @@ static int allocate(struct job *j)
   return 0;
 }
 
-static int as_expected(struct worker *w, struct job *j)
+/* A JOB_FINISH is broken off, or ends so. */
+static void stop(struct job *j, bool keep)
+{
+  __atomic_store_n(&j->stopping, keep ? STOP_KEEP : STOP_DROP, __ATOMIC_RELEASE);
+}
+
+static bool stopped(const struct job *j) { return __atomic_load_n(&j->stopping, __ATOMIC_ACQUIRE) != 0; }
+
+/* What was broken off and is to be kept can be resumed; all else leaves nothing. */
+static void tidy(const struct job *j, int error)
+{
+  if (error != EINTR || __atomic_load_n(&j->stopping, __ATOMIC_ACQUIRE) != STOP_KEEP)
+    (void)unlinkat(j->dir, j->temp, 0);
+}
+
+static int as_expected(struct job *j)
 {
   uint8_t is[SHA256_LEN];
-  int error = j->expects ? sha256_of(&w->stopping, j->file->fd, 0, j->len, is) : 0;
+  int error = stopped(j) ? EINTR : j->expects ? sha256_of(&j->stopping, j->file->fd, 0, j->len, is) : 0;
   if (!j->expects || error != 0 || memcmp(is, j->sha256, sizeof is) == 0)
     return error;
   memcpy(j->sha256, is, sizeof is);
   return EBADMSG;
 }
 
-static int finish_bundle(struct worker *w, struct job *j)
+static int finish_bundle(struct job *j)
 {
   char folder[sizeof j->temp + 1];
   snprintf(folder, sizeof folder, "%.254s+", j->temp);
-  struct unpacking u = {.stopping = &w->stopping,
+  struct unpacking u = {.stopping = &j->stopping,
                         .from = j->file->fd,
                         .readers = &j->file->refs,
                         .bytes = j->len,
@@ -252,18 +267,15 @@ static int finish_bundle(struct worker *w, struct job *j)
                         .xattrs = j->xattrs};
   int error = unpack(&u);
   memcpy(j->wrong, u.wrong, sizeof j->wrong);
-  if (error != EINTR || !j->keep)
-    (void)unlinkat(j->dir, j->temp, 0);
+  tidy(j, error);
   return error;
 }
 
-static int finish(struct worker *w, struct job *j)
+static int finish(struct job *j)
 {
   if (j->bundle)
-    return finish_bundle(w, j);
-  int wrong = as_expected(w, j);
-  if (wrong == EINTR && j->keep)
-    return wrong; /* the program ends: what is there can be resumed */
+    return finish_bundle(j);
+  int wrong = as_expected(j);
   errno = wrong;
   bool cut = wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0;
   if (cut && j->mark[0] != '\0')
@@ -274,7 +286,7 @@ static int finish(struct worker *w, struct job *j)
     return 0;
   }
   int error = errno;
-  (void)unlinkat(j->dir, j->temp, 0);
+  tidy(j, wrong == 0 ? 0 : error);
   return error;
 }
 
@@ -294,7 +306,7 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
     j->error = allocate(j);
     break;
   case JOB_FINISH:
-    j->error = finish(w, j);
+    j->error = finish(j);
     break;
   case JOB_READ:
     j->error = read_in(j);
@@ -319,8 +331,11 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
 static void skip(struct job *j)
 {
   j->error = EINTR;
-  if (j->kind == JOB_FINISH && !j->keep)
-    (void)unlinkat(j->dir, j->temp, 0);
+  if (j->kind != JOB_FINISH)
+    return;
+  if (!stopped(j))
+    stop(j, j->keep);
+  tidy(j, j->error);
 }
 
 /* Under the lock: the next job, and the lane that it holds up; lanes and single jobs take turns. */
@@ -507,6 +522,15 @@ void worker_submit(struct worker *w, struct job *j, struct lane *l)
   pthread_mutex_unlock(&w->lock);
 }
 
+void worker_break_off(struct worker *w, const void *owner, bool keep)
+{
+  pthread_mutex_lock(&w->lock);
+  for (struct job *j = w->owned; j != NULL; j = j->next_owned)
+    if (j->owner == owner && j->kind == JOB_FINISH)
+      stop(j, keep);
+  pthread_mutex_unlock(&w->lock);
+}
+
 void worker_forget(struct worker *w, const void *owner)
 {
   pthread_mutex_lock(&w->lock);
@@ -525,6 +549,9 @@ void worker_close(struct worker *w)
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     __atomic_store_n(&w->stopping, 1, __ATOMIC_RELAXED);
+    for (struct job *j = w->owned; j != NULL; j = j->next_owned)
+      if (j->kind == JOB_FINISH && !stopped(j))
+        stop(j, j->keep);
     for (; w->idle > 0; w->idle--)
       sem_post(&w->more);
     pthread_mutex_unlock(&w->lock);

@@ -67,6 +67,9 @@ enum job_kind {
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
 };
 
+/* What becomes of the temporary file. */
+enum { STOP_DROP = 1, STOP_KEEP };
+
 /* A directory that is walked. */
 struct walking {
   struct folder_walk how;
@@ -87,7 +90,8 @@ struct job {
   bool owners;                /* and its files get the owners that they have at the source */
   bool xattrs;                /* and extended attributes */
   bool bundle;                /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
-  bool keep;                  /* JOB_FINISH that is never run: leave the temporary file */
+  bool keep;                  /* JOB_FINISH that the agent's end breaks off: leave the temporary file */
+  int stopping;               /* JOB_FINISH: STOP_DROP or STOP_KEEP when it is broken off; atomic */
   uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ: its own */
   struct stages *stages;
   struct ahead_block *block;             /* JOB_HASH: of the loop, which `done` gives it back to */
@@ -135,6 +139,8 @@ void worker_close(struct worker *w) __attribute__((nonnull));
 struct job *job_new(enum job_kind kind); /* NULL without memory */
 /* `l`, which may be NULL, keeps its reference. */
 void worker_submit(struct worker *w, struct job *j, struct lane *l) __attribute__((nonnull(1, 2)));
+/* Break off this owner's JOB_FINISH, if it has one: it ends with EINTR, unless its file has its name by then. */
+void worker_break_off(struct worker *w, const void *owner, bool keep) __attribute__((nonnull));
 /* This owner's jobs have no owner any more. */
 void worker_forget(struct worker *w, const void *owner) __attribute__((nonnull));
 

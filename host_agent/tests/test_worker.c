@@ -10,8 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "bundle.h"
 #include "datapath/tests/check.h"
 #include "params.h"
 
@@ -157,6 +160,95 @@ static void test_a_finish_that_is_never_run_leaves_no_temporary_file(const char 
   CHECK(access(path, F_OK) < 0);
 }
 
+/* ---- a directory that is made while too many files are open ---- */
+
+static int finished; /* the job's error; -1: it is under way */
+
+static void note_end(struct job *j) { finished = j->error; }
+
+static bool is_there(const char *folder, const char *name)
+{
+  char path[256];
+  struct stat st;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return lstat(path, &st) == 0;
+}
+
+/* The stream of a directory with one file of three bytes, as the temporary file ".x". */
+static struct job *bundle_job(const char *folder)
+{
+  struct bundle t = {0};
+  struct fault why;
+  struct bundle_entry *e = bundle_add(&t);
+  e->name = bundle_text(&t, "f", 1);
+  e->target = "";
+  e->kind = BUNDLE_FILE;
+  e->mode = 0600;
+  e->size = 3;
+  uint8_t *manifest = bundle_write(&t, &why);
+  char path[256];
+  snprintf(path, sizeof path, "%s/.x", folder);
+  struct job *j = job_new(JOB_FINISH);
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(pwrite(fd, manifest, t.manifest, 0) == (ssize_t)t.manifest && pwrite(fd, "abc", 3, (off_t)t.entry[0].at) == 3);
+  j->file = file_new(fd);
+  j->dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  j->len = t.bytes;
+  j->bundle = true;
+  j->done = note_end;
+  snprintf(j->temp, sizeof j->temp, ".x");
+  snprintf(j->name, sizeof j->name, "x");
+  free(manifest);
+  bundle_free(&t);
+  return j;
+}
+
+/* Its thread has made the folder, and cannot open it: it waits for that. `meanwhile`, and what came of it. */
+static int finish_without_descriptors(struct worker *w, const char *folder, void (*meanwhile)(struct worker *w))
+{
+  struct rlimit most;
+  CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+  struct job *j = bundle_job(folder);
+  j->owner = w;
+  finished = -1;
+  CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = most.rlim_max}) == 0);
+  worker_submit(w, j, NULL);
+  while (!is_there(folder, ".x+")) {
+    (void)loop_serve(&loop, loop_clock());
+    CHECK(finished == -1);
+  }
+  if (meanwhile != NULL)
+    meanwhile(w);
+  CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
+  while (finished == -1)
+    (void)loop_serve(&loop, loop_clock() + 5 * DC_SEC);
+  return finished;
+}
+
+static void drop(struct worker *w) { worker_break_off(w, w, false); }
+static void keep(struct worker *w) { worker_break_off(w, w, true); }
+
+static void test_a_directory_is_made_when_its_files_can_be_opened(struct worker *w, const char *folder)
+{
+  CHECK(finish_without_descriptors(w, folder, NULL) == 0);
+  CHECK(is_there(folder, "x/f") && !is_there(folder, ".x") && !is_there(folder, ".x+"));
+  char path[256];
+  snprintf(path, sizeof path, "%s/x/f", folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/x", folder);
+  CHECK(rmdir(path) == 0);
+}
+
+/* A group that is cancelled while its directory is made has none: a later one of the name would be refused. */
+static void test_a_directory_that_is_being_made_is_broken_off(struct worker *w, const char *folder)
+{
+  CHECK(finish_without_descriptors(w, folder, keep) == EINTR);
+  CHECK(is_there(folder, ".x") && !is_there(folder, "x"));
+  CHECK(finish_without_descriptors(w, folder, drop) == EINTR);
+  CHECK(!is_there(folder, ".x") && !is_there(folder, "x"));
+  CHECK(!is_there(folder, ".x+"));
+}
+
 /* ---- three threads on one processor: an ordinary one has the lock, a real-time one takes the processor, frames submit ---- */
 
 static struct {
@@ -257,6 +349,8 @@ int main(void)
   test_a_block_is_hashed_while_it_is_written(&w, fd);
   test_lanes_and_single_jobs_beside_each_other_are_all_done(&w, fd);
   test_frames_do_not_wait_for_an_ordinary_thread_that_gets_no_processor(&w, fd);
+  test_a_directory_is_made_when_its_files_can_be_opened(&w, folder);
+  test_a_directory_that_is_being_made_is_broken_off(&w, folder);
   worker_close(&w);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, true);
   test_a_finish_that_is_never_run_leaves_no_temporary_file(folder, false);
