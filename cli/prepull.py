@@ -16,10 +16,10 @@ from datacast.fabric_manager.api.reports import GroupFailure
 
 from .arguments import with_receivers
 from .connection import Controller, Json, TokenFile, connect
-from .following import follow
 from .origin import folder_spec, look_up, with_fetchers
 from .output import json_text
 from .showing import show_group
+from .starting import Ending
 
 HAD = ("exists", "is_directory")
 """What a receiver says that has the image: it is called by its digest."""
@@ -55,7 +55,8 @@ def prepull(
 ) -> None:
     """Put an image on hosts, where their containerd finds it (datacast-mirror). Each byte leaves the registry once.
 
-    Exit code 0 when every host has it, 1 when any has not; a host that had it already has it.
+    Exit code 0 when every host has it, 1 when any has not; a host that had it already has it. Ctrl-C cancels it, and so
+    does SIGTERM.
     """
     name = oci_name(image)
     if not re.fullmatch("[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?", platform):
@@ -67,14 +68,14 @@ def prepull(
     digest = json.loads(index.data)["manifests"][0]["digest"]
     spec = with_receivers(with_fetchers(folder_spec(found), fetchers), to)
     spec = replace(spec, dest_path=f"{dest}/images/{digest.removeprefix('sha256:')}")
-    with connect(controller, token_file) as client:
-        group = follow(client, client.create_group(spec), quiet=as_json)
+    with connect(controller, token_file) as client, Ending() as ending:
+        group = ending.carried_out(client, spec, as_json=as_json)
         rows = group.receivers.items()
         had = [host for host, row in rows if _had(row, group.error)]
         lacking = [host for host, row in rows if row.state != "done" and host not in had]
         if had and lacking:  # those who were to fetch had it
             spec = replace(spec, receivers=lacking, receiver_set=None, fetchers=_among(spec.fetchers, lacking))
-            group = follow(client, client.create_group(spec), quiet=as_json)
+            group = ending.carried_out(client, spec, as_json=as_json)
             lacking = [host for host, row in group.receivers.items() if row.state != "done"]
     if as_json:
         print(json_text(group))

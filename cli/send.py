@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
 from dataclasses import replace
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -15,12 +14,12 @@ from datacast.fabric_manager.api import Delivery, GroupOptions, PlannerName, Rul
 
 from .arguments import parse_labels, with_receivers
 from .connection import Controller, Json, TokenFile, connect
-from .following import cancel_and_wait, follow
 from .origin import parse_origin
 from .output import json_text
 from .planner import Planner
 from .shards import Holds, Scatter, Shard, Unfinished, with_holds, with_shards
 from .showing import show_group
+from .starting import Ending
 
 
 def register(app: typer.Typer) -> None:
@@ -143,51 +142,10 @@ def send(
         size=None if size is None else parse_size(size),
         sha256=spec.sha256 if sha256 is None else sha256.lower(),
     )
-    with connect(controller, token_file) as client, _Ending() as ending:
-        group = client.create_group(spec)
-        if watch:
-            # What `follow` needs. Python ends by SIGINT, whatever is caught, where a KeyboardInterrupt has met an exec
-            # of a text, such as each dataclass that is loaded.
-            import rich.progress  # noqa: F401
-        try:
-            ending.wait_no_more()
-            if not watch:
-                print(json_text(group) if as_json else group.id)
-                return
-            group = follow(client, group, quiet=as_json)
-        except KeyboardInterrupt:
-            group = cancel_and_wait(client, group.id)
-            if as_json:
-                print(json_text(group))
-            raise typer.Exit(128 + ending.told) from None
+    with connect(controller, token_file) as client, Ending() as ending:
+        group = ending.carried_out(client, spec, watch=watch, as_json=as_json)
+    if not watch:
+        print(json_text(group) if as_json else group.id)
+        return
     print(json_text(group)) if as_json else show_group(group)
     raise typer.Exit(0 if group.state == "done" else 1)
-
-
-class _Ending:
-    """SIGTERM as Ctrl-C: whoever ends the command, `timeout` or a job's end, wants no transfer that goes on. What comes
-    while the group is made waits: a group that nobody knows of must not come about."""
-
-    def __init__(self) -> None:
-        self.told = 0
-        self._waits = True
-        self._before: list[Any] = []
-
-    def __enter__(self) -> _Ending:
-        self._before = [signal.signal(number, self._on) for number in (signal.SIGINT, signal.SIGTERM)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), self._before, strict=True):
-            signal.signal(number, handler)
-
-    def _on(self, number: int, _: object) -> None:
-        self.told = number
-        if not self._waits:
-            raise KeyboardInterrupt
-
-    def wait_no_more(self) -> None:
-        """Raises KeyboardInterrupt, also for what has come."""
-        self._waits = False
-        if self.told:
-            raise KeyboardInterrupt

@@ -79,6 +79,8 @@ class Unreachable(Problem):
     """The service does not answer. `refused`: its machine does, and says that nobody listens."""
 
     refused = False
+    asked = False
+    """What was asked for may have been carried out all the same."""
 
 
 def http_client(url: str, *, timeout: float, service: str, security: Security, role: str) -> HttpClient:

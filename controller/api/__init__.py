@@ -98,8 +98,9 @@ class ControllerClient:
             except FAILED as error:
                 failure = self._unreachable(error)
                 self._next()
-                if method != "GET" and not isinstance(error, NotConnectedError):
-                    raise failure from error  # it may have been carried out
+                failure.asked = not isinstance(error, NotConnectedError)
+                if method != "GET" and failure.asked:
+                    raise failure from error
         assert failure
         raise failure
 

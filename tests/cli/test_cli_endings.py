@@ -7,8 +7,10 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -23,10 +25,11 @@ from made_records import group
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import cordons, following, groups, origin, plan, send
+from datacast.cli import cordons, following, groups, origin, plan, send, starting
 from datacast.cli import main as whole
 from datacast.cli.lab_show import Screen, sites_text, up_text
 from datacast.cli.main import build, report
+from datacast.controller.api import ControllerClient
 from datacast.controller.api.records import GroupRecord
 from datacast.fabric_manager.api import GroupOptions, GroupSpec
 from datacast.fabric_manager.api.records import AllGroups, Cordon, Cut, Gap, Plan, PlannedTree
@@ -37,14 +40,14 @@ from datacast.origins.parts import Named, OriginError, Part
 from datacast.services import tokens
 from datacast.services.authority import Authority, AuthorityError
 from datacast.services.authority import Identity as Name
-from datacast.services.problems import Problem
+from datacast.services.problems import Problem, Unreachable
 from datacast.services.tls import Identity, TlsError
 
 AWAY = Problem(503, "unreachable", "no controller at http://c")
 
 
-def ran(monkeypatch: pytest.MonkeyPatch, module: Any, client: Any, *words: str) -> tuple[int, str]:
-    """Exit code and output of a command whose controller is `client`."""
+def ran(monkeypatch: pytest.MonkeyPatch, module: Any, client: Any, *words: str, fails: bool = False) -> tuple[int, str]:
+    """Exit code and output of a command whose controller is `client`; of one that fails what it says."""
 
     @contextlib.contextmanager
     def connected(*_: object) -> Iterator[Any]:
@@ -53,6 +56,9 @@ def ran(monkeypatch: pytest.MonkeyPatch, module: Any, client: Any, *words: str) 
     monkeypatch.setattr(module, "connect", connected)
     monkeypatch.setenv("COLUMNS", "160")
     done = CliRunner().invoke(build([words[0]]), [*words])
+    if fails:
+        assert isinstance(done.exception, Problem)
+        return report(done.exception), f"{done.exception}; {done.exception.remedy}"
     return done.exit_code, done.output
 
 
@@ -396,11 +402,51 @@ def test_what_send_asks_for_is_what_its_options_say_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, words: str, asked: dict[str, Any], options: dict[str, Any]
 ) -> None:
     made: list[GroupSpec] = []
-    client = SimpleNamespace(create_group=lambda spec: made.append(spec) or group(id="g-1"))
+    client = SimpleNamespace(create_group=lambda spec, key: made.append(spec) or group(id="g-1"))
     line = ["send", "/f", "--from", "a", "--to", "b", "--no-watch", *words.split()]
     assert ran(monkeypatch, send, client, *line)[0] == 0
     plain: dict[str, Any] = {"source": "a", "source_path": "/f", "receivers": ["b"]}
     assert made == [GroupSpec(**plain | asked, options=GroupOptions(**options))]
+
+
+@pytest.mark.parametrize("lost", [0, 2, 99])
+def test_a_group_whose_answer_was_lost_is_asked_for_again_under_the_same_key(
+    monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """A controller that takes the request and goes, then is away for a while; and one that is not there at all."""
+    keys: list[str] = []
+    clock = iter(range(1000))
+    monkeypatch.setattr(starting, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+
+    def create_group(_: GroupSpec, key: str) -> GroupRecord:
+        keys.append(key)
+        if len(keys) > lost > 0:
+            return group(id="g-1")
+        problem = Unreachable(503, "unreachable", "nobody answers")
+        problem.asked = lost > 0 and len(keys) == 1
+        raise problem
+
+    line = ["send", "/f", "--from", "a", "--to", "b", "--no-watch"]
+    code, out = ran(monkeypatch, send, SimpleNamespace(create_group=create_group), *line, fails=lost != 2)
+    assert len(set(keys)) == 1 and len(keys[0]) == 32
+    if lost == 2:
+        assert (code, out.strip(), len(keys)) == (0, "g-1", 3)
+    else:
+        assert len(keys) == 1 if not lost else 1 < len(keys) < lost
+        assert ("may have been started all the same" in out) is bool(lost)
+
+
+def test_what_was_asked_and_not_answered_may_have_been_carried_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closes = threading.Thread(target=lambda: server.accept()[0].close())
+        closes.start()
+        port = server.getsockname()[1]
+        with pytest.raises(Unreachable) as told, ControllerClient(f"http://127.0.0.1:{port}") as client:
+            client.create_group(GroupSpec(source="a", source_path="/f", receivers=["b"]))
+        closes.join()
+    with pytest.raises(Unreachable) as other, ControllerClient(f"http://127.0.0.1:{port}") as client:
+        client.create_group(GroupSpec(source="a", source_path="/f", receivers=["b"]))
+    assert (told.value.asked, other.value.asked) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from datacast.cli import origin, prepull
 from datacast.cli.main import build, report
-from datacast.controller.api.records import GroupRecord
+from datacast.controller.api.records import GroupRecord, Ping
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.specs import given
 from datacast.origins.parts import Named, OriginError, Part
@@ -38,16 +39,29 @@ class Answers:
     def __init__(self, error: dict[str, str] | None, *groups: dict[str, dict[str, Any]]) -> None:
         self.error, self.groups, self.asked = error, list(groups), list[dict[str, Any]]()
 
-    def create_group(self, spec: GroupSpec) -> GroupRecord:
+        self.told_at = self.cancelled = ""
+        """Told to end while this group is made, or followed; which was cancelled."""
+
+    def create_group(self, spec: GroupSpec, key: str) -> GroupRecord:
         self.asked.append(given(spec))
+        if self.told_at == f"make g-{len(self.asked)}":
+            signal.raise_signal(signal.SIGINT)
         return made_records.group(
             id=f"g-{len(self.asked)}",
-            state="done",
+            state="running" if self.told_at == f"follow g-{len(self.asked)}" else "done",
             receivers=self.groups.pop(0),
             error=self.error,
             source_path=spec.url,
             size=63,
         )
+
+    def events(self, group: str, pings: bool) -> Iterator[Ping]:
+        signal.raise_signal(signal.SIGINT)
+        yield Ping()
+
+    def cancel_group(self, group: str) -> GroupRecord:
+        self.cancelled = group
+        return made_records.group(id=group, state="cancelled")
 
 
 Groups = tuple[dict[str, dict[str, Any]], ...]
@@ -56,8 +70,9 @@ Run = Callable[..., tuple[int, str, list[dict[str, Any]]]]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    def prepulled(*words: str, groups: Groups = (), found: Any = IMAGE, error: Any = None):
+    def prepulled(*words: str, groups: Groups = (), found: Any = IMAGE, error: Any = None, told_at: str = ""):
         answers = Answers(error, *groups)
+        answers.told_at = told_at
 
         def resolve(name: str, platform: str) -> Named:
             if isinstance(found, Exception):
@@ -74,7 +89,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         if isinstance(done.exception, OriginError):
             return report(done.exception), str(done.exception), answers.asked
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return done.exit_code, done.output, answers.asked
+        return done.exit_code, done.output, [answers.cancelled] if told_at else answers.asked
 
     return prepulled
 
@@ -110,6 +125,13 @@ def test_who_fails_with_the_group_because_its_fetchers_had_it_has_nothing(run: R
     groups = ({"h1": HAD, "h2": {"state": "failed", "error": whole}}, {"h2": DONE})
     code, out, asked = run("--to", "all", "--fetchers", "h1", groups=groups, error=whole)
     assert code == 0 and [spec["receivers"] for spec in asked] == ["all", ["h2"]] and "had it already: h1\n" in out
+
+
+@pytest.mark.parametrize("when", ["make g-1", "follow g-1", "make g-2", "follow g-2"])
+def test_told_to_end_it_cancels_the_group_that_runs(run: Run, when: str) -> None:
+    groups = ({"h1": HAD, "h2": LOST}, {"h2": LOST})
+    code, out, cancelled = run("--to", "h1,h2", groups=groups, told_at=when)
+    assert (code, cancelled) == (130, [when.split()[1]]) and f"{when.split()[1]} is cancelled" in out
 
 
 def test_all_have_it(run: Run) -> None:
