@@ -5,11 +5,6 @@
 
 void counters_put(json_t *o, const char *key, uint64_t n) { json_object_set_new(o, key, json_integer((json_int_t)n)); }
 
-void counters_mac(char out[18], const uint8_t mac[6])
-{
-  snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-}
-
 json_t *counters_node(const struct engine_node *n, json_t *to)
 {
   struct dc_node_counters c;

@@ -7,8 +7,6 @@
 #include "datapath/engine.h"
 
 void counters_put(json_t *o, const char *key, uint64_t n) __attribute__((nonnull));
-/* "02:00:00:00:00:01" */
-void counters_mac(char out[18], const uint8_t mac[6]) __attribute__((nonnull));
 /* Of the node itself: all but its ports. Every reason to drop a frame is a key of `drop`, which is returned (borrowed). */
 json_t *counters_node(const struct engine_node *n, json_t *to) __attribute__((nonnull));
 /* "carried": of each port whose neighbour says hello, how long a frame came whole from there. */

@@ -107,6 +107,7 @@ void loop_close(struct loop *l)
     close(l->prompt);
   if (l->epoll >= 0)
     close(l->epoll);
+  *l = (struct loop){.epoll = -1, .prompt = -1}; /* whoever opened it closes it, too, when that failed */
 }
 
 static int add(int epoll, struct watch *w, uint32_t events)

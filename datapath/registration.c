@@ -7,6 +7,7 @@
 
 #include "datapath/counters.h"
 #include "datapath/instance.h"
+#include "datapath/mac.h"
 
 #define BACKOFF_MIN (100 * DC_MS)
 #define BACKOFF_MAX (5 * DC_SEC)
@@ -48,7 +49,7 @@ static json_t *ports_of(const struct engine_node *n)
     char mac[18];
     if (p == NULL)
       continue;
-    counters_mac(mac, p->mac);
+    mac_write(mac, p->mac);
     json_array_append_new(list, json_pack("{s:i,s:s,s:s,s:b,s:I}", "port", (int)i, "ifname", p->name, "mac", mac, "up",
                                           p->link.up ? 1 : 0, "mtu", (json_int_t)p->mtu));
   }

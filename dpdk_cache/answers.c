@@ -10,6 +10,7 @@
 
 #include "datapath/counters.h"
 #include "datapath/instance.h"
+#include "datapath/mac.h"
 
 static void put_text(json_t *o, const char *key, const char *v) { json_object_set_new(o, key, json_string(v)); }
 
@@ -179,7 +180,7 @@ static json_t *port_facts(struct dpdk_port *p)
   char mac[18];
   json_t *o = json_object(), *next = json_object();
   counters_link(&p->base, o);
-  counters_mac(mac, p->base.mac);
+  mac_write(mac, p->base.mac);
   put_text(o, "mac", mac);
   bool device = p->nif == NULL && rte_eth_dev_info_get(p->dev, &info) == 0;
   if (device || p->nif != NULL)
@@ -199,7 +200,7 @@ static json_t *port_facts(struct dpdk_port *p)
     counters_put(next, "port", p->cfg->neighbour.port);
   }
   if (p->cfg->neighbour.has_mac) {
-    counters_mac(mac, p->cfg->neighbour.mac);
+    mac_write(mac, p->cfg->neighbour.mac);
     put_text(next, "mac", mac);
   }
   json_object_set_new(o, "neighbour", next);

@@ -9,6 +9,7 @@
 #include "datacast/hello.h"
 #include "datapath/addresses.h"
 #include "datapath/conn.h"
+#include "datapath/mac.h"
 #include "yaml_read.h"
 
 enum {
@@ -21,17 +22,10 @@ enum {
 static int read_mac(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)
 {
   char text[32];
-  unsigned v[6];
-  int used = 0;
   (void)size;
   if (yaml_text(y, n, text, sizeof text) < 0)
     return -1;
-  if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &used) != 6 ||
-      text[used] != '\0')
-    return yaml_fail(y, n, "'%s' is not an Ethernet address (such as 02:00:00:00:00:01)", text);
-  for (unsigned i = 0; i < 6; i++)
-    ((uint8_t *)out)[i] = (uint8_t)v[i];
-  return 0;
+  return mac_read(out, text) ? 0 : yaml_fail(y, n, "'%s' is not an Ethernet address (such as 02:00:00:00:00:01)", text);
 }
 
 static int read_milliseconds(struct yaml_file *y, yaml_node_t *n, void *out, size_t size)

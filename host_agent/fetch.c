@@ -179,7 +179,7 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
     answer_keep(&a->error, p, n);
     return a->refused || a->error.n == sizeof a->error.text ? 0 : n; /* nobody reads more of it */
   }
-  if (j->fetch->probe == NULL && n > a->len - a->came) {
+  if (n > a->len - a->came) { /* a probe's, too: it would read what comes for as long as it is waited for */
     a->refused = !other_length(a, "bad_answer", "more");
     return 0;
   }

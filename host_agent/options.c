@@ -6,6 +6,7 @@
 
 #include "config_file.h"
 #include "datapath/instance.h"
+#include "datapath/mac.h"
 #include "params.h"
 
 static const char usage[] =
@@ -168,13 +169,8 @@ bool options_port(char *text, uint16_t *to_number, struct port_option *to)
   memset(to->neighbour, 0xff, 6);
   if (comma != NULL) {
     *comma = '\0';
-    unsigned m[6];
-    int used = 0;
-    if (sscanf(comma + 1, "%2x:%2x:%2x:%2x:%2x:%2x%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5], &used) != 6 ||
-        comma[1 + used] != '\0')
+    if (!mac_read(to->neighbour, comma + 1))
       return false;
-    for (unsigned i = 0; i < 6; i++)
-      to->neighbour[i] = (uint8_t)m[i];
   }
   size_t len = strlen(equals + 1);
   if (len == 0 || len >= IF_NAMESIZE)

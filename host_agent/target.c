@@ -324,7 +324,7 @@ static bool is_leaving(const struct target *t)
   return found;
 }
 
-/* The file under its own name, when this group has finished it and nobody has written to it since; else -1. */
+/* The file under its own name, when this group has finished it and nobody has written to it since; else -1, with errno. */
 static int open_whole(const struct target *t)
 {
   struct stat st;
@@ -335,6 +335,7 @@ static int open_whole(const struct target *t)
       file_marked(fd, t->mark))
     return fd;
   close(fd);
+  errno = ENOENT;
   return -1;
 }
 
@@ -368,15 +369,19 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
     return fault_set(why, "busy", "%s: what this host had of it is being written out; ask again in a moment", dest);
   }
   int fd = open_again(t, layout, &held);
-  if (fd < 0 && fault_passes(errno)) { /* it is there, and would be thrown away */
+  t->resumed = fd >= 0;
+  if (stamp != NULL)
+    snprintf(t->mark, sizeof t->mark, "%s %s", group, stamp);
+  if (fd < 0 && !fault_passes(errno) && stamp != NULL) {
+    fd = open_whole(t);
+    t->whole = fd >= 0;
+  }
+  if (fd < 0 && fault_passes(errno)) { /* it may be there, and would be thrown away, or come once more */
     target_fault(why, errno, dest);
     target_close(t, true, NULL);
     return false;
   }
-  t->resumed = fd >= 0;
-  if (stamp != NULL)
-    snprintf(t->mark, sizeof t->mark, "%s %s", group, stamp);
-  if (fd < 0 && stamp != NULL && (fd = open_whole(t)) >= 0) {
+  if (t->whole) {
     t->file = file_new(fd);
     t->whole = t->file != NULL;
     t->allocated = size;

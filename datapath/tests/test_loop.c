@@ -1,6 +1,8 @@
 /* Timers come in order whatever is set, moved and taken out; watches removed during a round are not called. */
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -231,6 +233,20 @@ static void what_has_come_already_is_not_waited_for(void)
   loop_close(&loop);
 }
 
+/* Whoever opens several loops closes all of them when one of them fails. */
+static void one_that_could_not_be_opened_closes_nobody_else_s_descriptor(void)
+{
+  struct rlimit most;
+  int next = dup(0), other;
+  CHECK(next >= 0 && close(next) == 0 && getrlimit(RLIMIT_NOFILE, &most) == 0);
+  struct rlimit few = {.rlim_cur = (rlim_t)next + 1, .rlim_max = most.rlim_max};
+  CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0 && loop_open(&loop) == -EMFILE && setrlimit(RLIMIT_NOFILE, &most) == 0);
+  other = dup(0);
+  CHECK(other == next);
+  loop_close(&loop);
+  CHECK(close(other) == 0);
+}
+
 int main(void)
 {
   for (unsigned seed = 1; seed <= 5; seed++)
@@ -241,6 +257,7 @@ int main(void)
   results_gather();
   what_has_come_already_is_not_waited_for();
   packets_have_their_turn_between_connections_that_take_long();
+  one_that_could_not_be_opened_closes_nobody_else_s_descriptor();
   puts("loop: ok");
   return 0;
 }

@@ -20,7 +20,8 @@ static struct roots roots;
 static char dest[96];
 static const struct dc_layout layout = {.size = SIZE, .piece = PIECE, .per_block = PER_BLOCK};
 
-static bool descriptors = true; /* there are some left */
+static bool descriptors = true;  /* there are some left */
+static bool for_the_last = true; /* also for the file that has its name */
 
 int openat(int dir, const char *name, int flags, ...)
 {
@@ -28,7 +29,7 @@ int openat(int dir, const char *name, int flags, ...)
   va_start(more, flags);
   int mode = (flags & O_CREAT) != 0 ? va_arg(more, int) : 0;
   va_end(more);
-  if (name[0] == '.' && name[1] != '\0' && !descriptors) {
+  if ((name[0] == '.' && name[1] != '\0' && !descriptors) || (strcmp(name, "file") == 0 && !for_the_last)) {
     errno = EMFILE;
     return -1;
   }
@@ -98,6 +99,9 @@ static void what_is_finished_late_is_whole(struct worker *w, bool keep)
   CHECK(strcmp(opened(&next, "g"), "busy") == 0);
   carry_out(w, finish);
   CHECK(access(dest, F_OK) == 0);
+  for_the_last = false;
+  CHECK(strcmp(opened(&next, "g"), "busy") == 0);
+  for_the_last = true;
   CHECK(strcmp(opened(&next, "g"), "") == 0);
   target_close(&next, false, w);
   CHECK(access(dest, F_OK) == 0 && unlink(dest) == 0);

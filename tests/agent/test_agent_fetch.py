@@ -240,6 +240,12 @@ def test_what_an_origin_has_is_asked_once_where_it_says_nothing(fetcher: Fetcher
     assert answer["code"] == "stalled" and liar.asked["says nothing"] == 1, answer
 
 
+def test_an_answer_that_is_longer_than_what_was_asked_for_is_not_read_to_its_end(fetcher: Fetcher, liar: Liar) -> None:
+    """Of the first byte, to hear what there is: an origin could send for as long as the answer is waited for."""
+    answer = fetcher.stat(liar.url("too much"))
+    assert answer["code"] == "bad_answer" and "more bytes than those asked for" in answer["error"], answer
+
+
 def deleted(agent: Agent) -> list[str]:
     """Received files without a name that the agent has open."""
     links = [os.readlink(fd) for fd in Path(f"/proc/{agent.process.pid}/fd").iterdir()]
