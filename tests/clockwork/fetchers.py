@@ -28,7 +28,7 @@ from .virtual import Process, world
 from .watch import Listening
 
 HOSTS, FETCHERS = 15, 8
-LINK_BPS, FETCH_BPS, CRAWLS = 1_000_000_000, 100_000_000, 100_000
+LINK_BPS, FETCH_BPS, CRAWLS = 500_000_000, 50_000_000, 100_000
 HARM_AT_S, END_S = 1.0, 60.0
 AT_ONCE = 4
 WRONG = {"refuse": "origin_refused", "deny": "origin_refused", "change": "changed"}

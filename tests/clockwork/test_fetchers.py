@@ -11,7 +11,7 @@ from commands import command
 
 pytestmark = pytest.mark.slow
 
-SIZE, EACH = 192 << 20, 4
+SIZE, EACH = 96 << 20, 4
 """Blocks of a request."""
 
 
@@ -32,46 +32,46 @@ def busy_again(told: dict[str, Any]) -> int:
 def test_seven_of_eight_fetchers_that_are_silent_for_three_seconds_are_waited_for() -> None:
     """Nobody is given up who is only slow to answer, so nothing is fetched twice, and it costs the time that
     they did not fetch."""
-    told = fetch(256 << 20, "pause", 3, 7)
+    told = fetch(128 << 20, "pause", 3, 7)
     assert told["gone"] == 0 and told["asked"] == told["blocks"] and busy_again(told) == 8, told
     assert told["took_s"] < 7.0, "2.8 without"
 
 
 def test_fetchers_that_are_gone_fetch_again_when_they_are_back() -> None:
     """Silent for so long that the fabric manager has lost them. Of what they had been ordered some is fetched twice."""
-    told = fetch(256 << 20, "pause", 8, 7)
+    told = fetch(128 << 20, "pause", 8, 7)
     assert told["gone"] == 7 and busy_again(told) == 8, told
     assert told["again"] <= 7 * 15 * EACH, told
 
 
 def test_fetchers_that_are_started_again_lose_what_was_on_its_way() -> None:
     """And a block each that had come, of which nobody had heard."""
-    told = fetch(256 << 20, "kill", 1, 7)
+    told = fetch(128 << 20, "kill", 1, 7)
     assert told["gone"] == 7 and busy_again(told) == 8, told
     assert told["again"] <= 7 * (EACH + 1), told
 
 
 def test_fetchers_that_cannot_be_opened_again_at_once_are_said_to_be_back_once() -> None:
     """The file is busy there for four seconds: that was two lines twice a second of each."""
-    told = fetch(512 << 20, "busy", 1, 3)
+    told = fetch(256 << 20, "busy", 1, 3)
     assert told["gone"] == told["back"] == 3, told
 
 
 def test_fetchers_that_do_not_come_back_are_done_without() -> None:
     """Until the other receivers have it; they are served when they are back."""
-    told = fetch(256 << 20, "kill", 20, 7)
+    told = fetch(128 << 20, "kill", 20, 7)
     assert told["gone"] == 7 and told["by"] == told["by_before"], told
     assert told["again"] <= 2 * 7 * EACH, told
 
 
 def test_who_is_refused_by_its_origin_does_not_fetch_and_gets_it_from_the_others() -> None:
-    told = fetch(16 << 20, "refuse", 0, 7)
+    told = fetch(8 << 20, "refuse", 0, 7)
     assert len(told["by"]) == 1 and told["asked"] == told["blocks"] and told["gone"] == 0, told
     assert not told["vain"], "nobody orders a host to fetch that was refused"
 
 
 def test_where_all_are_refused_the_group_says_why_and_by_whom() -> None:
-    told = fetch(16 << 20, "refuse", 0, 8, "failed")
+    told = fetch(8 << 20, "refuse", 0, 8, "failed")
     assert told["error"]["code"] == "origin_refused" and told["asked"] == 0, told
     assert "nobody can fetch https://origin/object" in told["error"]["message"], told
     assert all(f"403 for {name}" in told["error"]["message"] for name in range(8)), told
