@@ -28,6 +28,8 @@ from .tree_queue import ALL, PAST, Cut, Extent, Names, TreeQueue
 
 SWITCH_S = 0.15
 """Before a tree has sent what some receivers wait for, others are given what comes next."""
+OTHERS_S = 0.5
+"""A tree that has nothing else to send waits so long for those that it need not send the rest to."""
 CRAWLS = 0.05
 """Of a piece in the time that a cut takes to be heard of: what a tree so slow will send meanwhile is not counted on."""
 
@@ -186,6 +188,10 @@ class Scheduler:
             usable = [q for q in self.trees.values() if q.usable and q.id not in busy and q.reach & key]
             if self._wanted:
                 usable = [q for q in usable if self._in_step(q, key & q.reach, now)]
+            else:
+                waiting = {q.id for q in usable if not self._alone(q, key, now)}
+                busy |= waiting  # nor does it begin with what fewer receivers wait for
+                usable = [q for q in usable if q.id not in waiting]
             if usable:
                 extents += self._assign_from(key, usable, now)
             if key in self._pools:
@@ -205,6 +211,19 @@ class Scheduler:
         that one packet serves them, and nobody ahead makes the others look late to the rate control. So what is for
         others than the last extent follows when that one has nearly been sent."""
         return not queue.extents or key <= queue.extents[-1].to or queue.left_s(now) <= SWITCH_S
+
+    def _alone(self, queue: TreeQueue, key: Names, now: float) -> bool:
+        """Receivers that get these pieces over other trees are told of this tree's numbers, too, and would ask it for
+        what has not come there yet: far ahead of `key`, at the price of their rate, and none of it in the caches when
+        they come to it. So such pieces wait until the others, to whom all was dealt out, have it. Once for so long:
+        one of them may be gone."""
+        others = queue.reach - key - self._gone
+        if not others or any(others & waiting for waiting in self._pools):
+            queue.dry_at = None
+            return True
+        if queue.dry_at is None and queue.left_s(now) <= 0:
+            queue.dry_at = now
+        return queue.dry_at is not None and now - queue.dry_at >= OTHERS_S
 
     def _assign_from(self, key: Names, usable: list[TreeQueue], now: float) -> list[Extent]:
         pool = sum(count for _, count in self._pools[key])

@@ -60,6 +60,8 @@ class TreeQueue:
     reach: Names = ALL
     meant: Counter[Names] = field(default_factory=Counter)
     """Pieces that were sent, by the receivers that waited for them."""
+    dry_at: float | None = None
+    """Since when it waits, with nothing to send, for receivers that get the rest over other trees."""
     turned: tuple[float, float] = (0.0, 0.0)
     """Before its links were others than now: numbers sent, and the links that these had to cross in all."""
 

@@ -124,6 +124,72 @@ def test_any_trees_bring_everybody_everything(seed: int):
     assert all(len(held) == run.pieces for held in run.held.values())
 
 
+def dealt_out() -> Scheduler:
+    """A fast tree to a and a slow one to a and b. All that a gets is given out, and the slow tree has sent its part;
+    what the fast one has is on its way to a."""
+    reach = {1: frozenset("a"), 2: frozenset("ab")}
+    scheduler = Scheduler(100, 10, [1, 2], 10.0, rates={1: 90.0, 2: 10.0}, reach=reach)
+    given: list[Extent] = []
+    for step in range(20):
+        given += scheduler.assign(step / 20)
+        scheduler.sent(1, scheduler.trees[1].end, step / 20)
+    assert sum(extent.count for extent in given if "a" in extent.to) == 100 > scheduler.pooled > 50
+    scheduler.sent(2, scheduler.trees[2].end, 1.0)
+    return scheduler
+
+
+def test_what_a_slow_one_alone_needs_waits_until_the_fast_ones_of_its_tree_have_it_from_others():
+    """They would ask for what is on its way to them over the other trees, far ahead of the slow one."""
+    scheduler = dealt_out()
+    assert not scheduler.assign(1.0) and not scheduler.assign(1.4)
+    scheduler.gone(frozenset("a"))
+    assert {(extent.tree, extent.to) for extent in scheduler.assign(1.4)} == {(2, frozenset("b"))}
+
+
+def test_a_fast_one_that_never_has_it_is_waited_for_once():
+    scheduler = dealt_out()
+    assert not scheduler.assign(1.0) and not scheduler.assign(1.4)
+    assert {extent.tree for extent in scheduler.assign(1.6)} == {2}
+    now = 2.0
+    while scheduler.pooled:
+        now += 10.0
+        scheduler.sent(2, scheduler.trees[2].end, now)
+        assert scheduler.assign(now), "the rest follows at once"
+
+
+def test_a_tree_waits_anew_for_whom_is_next_to_have_all():
+    reach = {1: frozenset("a"), 2: frozenset("ab"), 3: frozenset("abc")}
+    scheduler = Scheduler(600, 10, [1, 2, 3], 100.0, reach=reach)
+
+    def out(of: str, now: float) -> float:
+        """Deal out until nothing waits for `of`, and all of it is sent; then the time."""
+        while any(of in key for key in scheduler._pools):
+            scheduler.assign(now)
+            now += 1.0
+            for queue in scheduler.trees.values():
+                scheduler.sent(queue.id, queue.end, now)
+        return now
+
+    now = out("a", 0.0)
+    assert not scheduler.assign(now)
+    scheduler.gone(frozenset("a"))
+    now = out("b", now + 0.1)
+    assert not scheduler.assign(now) and scheduler._pools.keys() == {frozenset("c")}
+    scheduler.gone(frozenset("b"))
+    assert {extent.tree for extent in scheduler.assign(now + 0.1)} == {3}
+
+
+def test_nobody_waits_for_those_who_have_more_to_get_themselves():
+    """Trees that leave out different receivers: each third waits for one, and every tree can bring it to one."""
+    reach = {1: frozenset("ab"), 2: frozenset("bc"), 3: frozenset("ca")}
+    scheduler, given = Scheduler(300, 10, [1, 2, 3], 100.0, reach=reach), []
+    for step in range(4):
+        given = scheduler.assign(float(step))
+        for queue in scheduler.trees.values():
+            scheduler.sent(queue.id, queue.end, float(step))
+    assert {extent.tree for extent in given} == {1, 2, 3} and all(len(extent.to) == 1 for extent in given)
+
+
 def test_what_waits_only_for_those_who_left_is_not_sent():
     scheduler = Scheduler(100, 10, [1, 2], 10.0, reach={1: frozenset("a"), 2: frozenset("ab")})
     extents = scheduler.assign(0.0)
