@@ -1,4 +1,5 @@
 /* Building a simulation, running it, asking it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,8 +212,13 @@ int sim_extent(sim *s, int tree, uint64_t first, uint32_t count)
     return sim_fail(s, "no such tree");
   struct tree *t = &s->trees[tree];
   struct group *g = &s->groups[t->group];
+  uint64_t pieces = dc_layout_pieces(&g->layout);
   if (count == 0)
     return 0;
+  if (first >= pieces || count > pieces - first) {
+    snprintf(s->text, sizeof s->text, "the file has %llu pieces", (unsigned long long)pieces);
+    return sim_fail(s, s->text);
+  }
   struct dc_extent e = {.seq = dc_extents_end(&t->extents), .count = count, .first = first};
   if (dc_extents_append(&t->extents, &e) != 0)
     return sim_fail(s, "too many pieces or extents for one tree");

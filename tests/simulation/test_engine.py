@@ -123,6 +123,14 @@ def test_what_makes_no_sense_is_refused():
     assert group.pieces == 100
 
 
+@pytest.mark.parametrize(("first", "count"), [(100, 1), (99, 2), (2**64 - 1, 2)])
+def test_pieces_that_a_file_does_not_have_are_given_to_no_tree(first: int, count: int) -> None:
+    """They would be noted behind the end of what a receiver has room for."""
+    _, group = star(size=148_400)
+    with pytest.raises(SimulationError, match="100 pieces"):
+        group.extent(0, first, count)
+
+
 def test_what_needs_more_memory_than_there_is_does_not_start():
     with pytest.raises(SimulationError, match=r"needs \d+\.\d GiB of memory or more, \d+\.\d GiB are available"):
         star(size=1484 * 10**12)
