@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from datacast.core.errors import UsageError
 from datacast.core.quantities import parse_rate, parse_size
 
 from .output import output
@@ -23,6 +24,7 @@ EPILOG = """Examples: `datacast sim list`;
 Exit codes: 0 done, 1 failed, 2 unknown experiment or impossible parameters, 130 interrupted."""
 
 UNSET: Any = None
+SPAN_NS_MAX = 1000 * 10**9
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +67,7 @@ def sim(
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = UNSET,
     engine: Annotated[str, typer.Option(help="What simulates: datacast, or ns3 with the same core.")] = UNSET,
     witness: Annotated[bool, typer.Option("--witness", help="Run in both simulators, side by side.")] = False,
-    rows: Annotated[int, typer.Option(help="Rows of the table to print (0: all; a sweep prints 15).")] = UNSET,
+    rows: Annotated[int, typer.Option(min=0, help="Rows of the table to print (0: all; a sweep prints 15).")] = UNSET,
 ) -> None:
     """Run an experiment in the deterministic simulator and show it beside the paper's numbers and the theory."""
     from datacast.simulation.experiments import EXPERIMENTS, Setting, find
@@ -100,9 +102,9 @@ def sim(
         "delta": _rate(delta),
         "rate_init": _rate(rate_init),
         "size": _size(size),
-        "delay": None if delay is None else round(delay * 1e3),
-        "interval": None if interval is None else round(interval * 1e6),
-        "rto_min": None if rto_min is None else round(rto_min * 1e6),
+        "delay": _ns("delay", delay, 1_000),
+        "interval": _ns("T", interval, 1_000_000),
+        "rto_min": _ns("rto-min", rto_min, 1_000_000),
         "cache": None if cache is None else tuple(_size(part) or 0 for part in cache.split(",")),
     }
     setting = Setting().with_(**{**experiment.defaults, **{k: v for k, v in given.items() if v is not None}})
@@ -130,6 +132,16 @@ def sim(
 
 def _rate(text: str | None) -> int | None:
     return None if text is None else parse_rate(text)
+
+
+def _ns(option: str, value: float | None, unit: int) -> int | None:
+    """Of a time in units of so many nanoseconds. Raises UsageError."""
+    if value is None:
+        return None
+    if not abs(value) * unit <= SPAN_NS_MAX:
+        most = SPAN_NS_MAX // unit
+        raise UsageError(f"--{option} is {value}: give a number up to {most}, which are 1000 s", what=option)
+    return round(value * unit)
 
 
 def _size(text: str | None) -> int | None:

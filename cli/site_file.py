@@ -17,7 +17,6 @@ from datacast.services.validation import first_error
 if TYPE_CHECKING:
     import networkx as nx
 
-BYTES_MAX = 8 << 20
 INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """As agents take one."""
@@ -94,21 +93,18 @@ class SiteError(UsageError):
 
 def load(path: Path) -> tuple[Site, nx.Graph]:
     """Read and hold against the topology. Raises DatacastError."""
-    import yaml
-
     from datacast import topologies
+    from datacast.services import yaml_file
 
     try:
-        with open(path, encoding="utf-8") as file:
-            content = yaml.safe_load(file.read(BYTES_MAX))
-        site = Site.model_validate(content)
+        site = Site.model_validate(yaml_file.read(path))
     except OSError as error:
         raise SiteError(f"cannot be read: {error.strerror}", what=str(path), where=str(path)) from error
     except ValidationError as error:
         name, text = first_error(error, "the file")
         raise SiteError(text, what=name, where=str(path)) from error
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise SiteError(f"no YAML: {error}", what=str(path), where=str(path)) from error
+    except yaml_file.YamlError as error:
+        raise SiteError(str(error), what=str(path), where=str(path)) from error
     spec = path.parent / site.topology
     graph = topologies.from_file(spec) if os.path.exists(spec) else topologies.parse(site.topology)
     for name, data in graph.nodes(data=True):

@@ -115,9 +115,9 @@ def trees(
         times.append((time.thread_time_ns() - begin) / 1e6)
     result = _result(found, unreachable, sorted(times))
     if svg is not None:
-        from .trees_svg import draw
+        from .trees_svg import draw, save
 
-        svg.write_text(draw(g, found.trees if found is not None else [], who, to))
+        save(svg, draw(g, found.trees if found is not None else [], who, to))
     if as_json:
         print(json_text(result))
     else:

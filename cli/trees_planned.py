@@ -107,12 +107,12 @@ def show(
         time_ms=Times.of(times),
     )
     if svg is not None:
-        from .trees_svg import bars, draw
+        from .trees_svg import bars, draw, save
 
         trees = [Drawn(i, _on_cables(net, t.hops), _depth(t.hops), t.rate_bps) for i, t in enumerate(plan.trees)]
-        svg.write_text(draw(g, trees, source, receivers))
+        save(svg, draw(g, trees, source, receivers))
         rows = [(name, got[name], float(alone.bound[name])) for name in receivers]
-        svg.with_stem(svg.stem + "-rates").write_text(bars(rows))
+        save(svg.with_stem(svg.stem + "-rates"), bars(rows))
     if as_json:
         print(json_text(result))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -13,9 +14,17 @@ STEP, MARGIN, SIZE = 90, 60, 15
 
 
 class DrawingError(DatacastError):
-    """Too large to draw; exit code 2."""
+    """Too large to draw, or a file that cannot be written; exit code 2."""
 
     status = 422
+
+
+def save(path: Path, text: str) -> None:
+    """Raises DrawingError."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise DrawingError(f"cannot write {path}: {error.strerror}", what=str(path)) from error
 
 
 def draw(g: Any, trees: list[Any], source: str, receivers: list[str]) -> str:

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Annotated
 
 import networkx as nx
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from datacast.core.quantities import parse_rate
 from datacast.lab.errors import LabError
 from datacast.lab.plan import LINK_BPS_MIN
+from datacast.services import yaml_file
 from datacast.services.validation import first_error
 from datacast.topologies.graph import DELAY_MS_MAX, add_host, add_link, add_switch, validate
 
@@ -89,15 +89,14 @@ def read(path: Path) -> Sites:
     """Raises LabError: no such file, no YAML, a key that is none, a link to nowhere, twice or to itself; sites that are
     not joined."""
     try:
-        given = yaml.safe_load(path.read_text())
-        sites = Sites.model_validate(given)
+        sites = Sites.model_validate(yaml_file.read(path))
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}", what=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise LabError(f"{path} is no YAML: {error}", what=str(path)) from error
     except ValidationError as error:
         where, text = first_error(error, "the file")
         raise LabError(f"{path}: {text}", what=where, remedy=__doc__.split("\n\n")[1]) from error
+    except yaml_file.YamlError as error:
+        raise LabError(f"{path} {error}", what=str(path)) from error
     _check(sites, path)
     return sites
 

@@ -27,18 +27,18 @@ def parse_args(parser: argparse.ArgumentParser, argv: list[str] | None) -> argpa
 
 
 def _arguments(parser: argparse.ArgumentParser, path: Path) -> list[str]:
-    import yaml
+    from . import yaml_file
 
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(BYTES_MAX + 1)
-        content = yaml.safe_load(text) if len(text) <= BYTES_MAX else None
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        parser.error(f"{path}: {error}")
-    if content is None and len(text) <= BYTES_MAX:
+        content = yaml_file.read(path, BYTES_MAX)
+    except OSError as error:
+        parser.error(f"{path}: {error.strerror}")
+    except yaml_file.YamlError as error:
+        parser.error(f"{path} {error}")
+    if content is None:
         return []
     if not isinstance(content, dict):
-        parser.error(f"{path}: wanted lines such as `listen: 127.0.0.1:7580`, at most 1 MiB of them")
+        parser.error(f"{path}: wanted lines such as `listen: 127.0.0.1:7580`")
     found: list[str] = []
     for name, value in content.items():
         action = parser._option_string_actions.get(f"--{name}")

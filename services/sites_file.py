@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from datacast.core.errors import DatacastError
 
-from . import durable
+from . import durable, yaml_file
 from .validation import first_error
 
 SITES_MAX = 256
@@ -60,21 +60,15 @@ class Sites(BaseModel):
 def read(path: Path) -> Sites:
     """Raises SiteError: no such file, no YAML, a key that is none, a name twice."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(FILE_MAX + 1)
-        if len(text) > FILE_MAX:
-            raise SiteError(f"{path} is longer than {FILE_MAX} bytes", str(path))
-        sites = Sites.model_validate(yaml.load(text, _Strict))
+        sites = Sites.model_validate(yaml_file.read(path, FILE_MAX))
     except OSError as error:
         raise SiteError(
             f"cannot read {path}: {error.strerror}", str(path), remedy="`datacast sites init` makes one"
         ) from error
-    except yaml.YAMLError as error:
-        raise SiteError(f"{path} is no YAML: {error}", str(path)) from error
-    except RecursionError as error:
-        raise SiteError(f"{path} is nested too deeply", str(path)) from error
     except ValidationError as error:
         raise SiteError(first_of(path, error), str(path)) from error
+    except yaml_file.YamlError as error:
+        raise SiteError(f"{path} {error}", str(path)) from error
     _check(path, sites)
     return sites
 
@@ -105,23 +99,6 @@ def write(path: Path, sites: Sites) -> None:
         )
     except OSError as error:
         raise SiteError(f"cannot write {path}: {error.strerror}", str(path)) from error
-
-
-class _Strict(yaml.SafeLoader):
-    """YAML lets a key stand twice; a site must not."""
-
-
-def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[object, object]:
-    keys = [loader.construct_object(key) for key, _ in node.value]
-    for key in keys:
-        if not isinstance(key, str | int | float | bool | None):
-            raise yaml.YAMLError("a list or a mapping is no key")
-        if keys.count(key) > 1:
-            raise yaml.YAMLError(f"{key} stands there twice")
-    return {loader.construct_object(k): loader.construct_object(v, deep=True) for k, v in node.value}
-
-
-_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def host_port(url: str) -> str:

@@ -8,6 +8,9 @@ from .errors import SpecError
 from .graph import add_host, add_link, add_switch
 from .structured import check_size
 
+ATTEMPTS_MAX = 100
+"""Rings of a degree of 2 are rarely one ring."""
+
 
 def leafspine(spines: int, leaves: int, hosts: int, nics: int = 1) -> nx.Graph:
     """Leaf-spine; with `nics` above 1 the rail-optimised fabric of GPU clusters.
@@ -35,7 +38,7 @@ def leafspine(spines: int, leaves: int, hosts: int, nics: int = 1) -> nx.Graph:
         raise SpecError(
             f"{spec}: needs spines,leaves,hosts,nics of at least 1, and leaves a multiple of nics", what=spec
         )
-    check_size(spec, leaves + spines + leaves // nics * hosts)
+    check_size(spec, leaves + spines + leaves // nics * hosts, leaves * (hosts + spines))
     g = nx.Graph(topology=spec)
     for pod in range(leaves // nics):
         for i in range(hosts):
@@ -81,14 +84,14 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 1) -> nx.G
             "an even product of both, and at least 1 host",
             what=spec,
         )
-    check_size(spec, switches * (1 + hosts))
-    attempt = 0
-    while True:
+    check_size(spec, switches * (1 + hosts), switches * (degree // 2 + hosts))
+    for attempt in range(ATTEMPTS_MAX):
         # A random regular graph is connected nearly always; the next seeds are as good.
         fabric = nx.random_regular_graph(degree, switches, seed=seed + attempt * 1_000_003)
         if nx.is_connected(fabric):
             break
-        attempt += 1
+    else:
+        raise SpecError(f"{spec}: none of {ATTEMPTS_MAX} is connected: give a degree of 3 or more", what=spec)
     g = nx.Graph(topology=spec)
     for s in range(switches):
         for i in range(hosts):

@@ -10,8 +10,9 @@ from typing import Any
 import networkx as nx
 
 from .errors import FileError, LinkError, NodeError, TopologyError
-from .graph import validate
+from .graph import WHOLE, validate
 
+BYTES_MAX = 256 << 20
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -33,8 +34,9 @@ def from_json(obj: Any) -> nx.Graph:
     ----------
     obj : dict
         `nodes` (each with `id` and `kind`, perhaps `forwards`, `cache`, `msd`) and `edges` or `links` (each with
-        `source` and `target`, perhaps `ports` or `source_port` and `target_port`, `up`, `rate_bps`, `delay_ms`). Where
-        no link has port numbers, each node's ports are numbered in the order of the links.
+        `source` and `target`, perhaps `ports` or `source_port` and `target_port`, `up`, `rate_bps`, `delay_ms`,
+        `mtu`, `queue_packets`). Where no link has port numbers, each node's ports are numbered in the order of the
+        links.
 
     Raises
     ------
@@ -51,14 +53,16 @@ def from_json(obj: Any) -> nx.Graph:
     attributes = obj.get("graph", {})
     if not isinstance(attributes, dict):
         raise TopologyError("graph, the graph's attributes, must be an object", what="graph")
-    g = nx.Graph(**{str(key): value for key, value in attributes.items()})
+    g = nx.Graph()  # and no attributes as arguments: networkx has names of its own for some
+    g.graph.update({str(key): value for key, value in attributes.items()})
     for node in obj["nodes"]:
         if not isinstance(node, dict) or "id" not in node:
             raise NodeError(f"node {node!r} has no id", what=str(node))
         name = str(node["id"])
         if name in g:
             raise NodeError(f"two nodes have the id {name}", what=name)
-        g.add_node(name, **{str(key): value for key, value in node.items() if key != "id"})
+        g.add_node(name)
+        g.nodes[name].update({str(key): value for key, value in node.items() if key != "id"})
     for link in links:
         if not isinstance(link, dict) or "source" not in link or "target" not in link:
             raise LinkError(f"link {link!r} has no source and target", what=str(link))
@@ -80,9 +84,10 @@ def _add(g: nx.Graph, u: str, v: str, data: dict[str, Any]) -> None:
         raise LinkError(f"self loop at {u}", what=u)
     if g.has_edge(u, v):
         raise LinkError(f"parallel links between {u} and {v}: one link between two nodes is supported", what=f"{u}-{v}")
-    if "source_port" in data and "target_port" in data:
-        data["ports"] = {u: data.pop("source_port"), v: data.pop("target_port")}
-    g.add_edge(u, v, **data)
+    if "source_port" in data or "target_port" in data:
+        data["ports"] = {u: data.pop("source_port", None), v: data.pop("target_port", None)}
+    g.add_edge(u, v)
+    g.edges[u, v].update(data)
 
 
 def _number_ports(g: nx.Graph) -> None:
@@ -118,9 +123,11 @@ def from_file(path: str | os.PathLike[str]) -> nx.Graph:
     where = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            content = file.read()
+            content = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}", what=where, where=where) from error
+    if len(content) > BYTES_MAX:
+        raise FileError(f"is longer than {BYTES_MAX} bytes", what=where, where=where)
     try:
         if content.lstrip()[:1] == b"{":
             g = from_json(json.loads(content))
@@ -155,7 +162,7 @@ def _typed(data: dict[str, Any]) -> dict[str, Any]:
     for key in ("forwards", "cache", "up"):
         if isinstance(out.get(key), str):
             out[key] = BOOLEANS.get(out[key].strip().lower(), out[key])
-    for key in ("msd", "rate_bps", "source_port", "target_port"):
+    for key in ("msd", "rate_bps", "source_port", "target_port", *WHOLE):
         value = out.get(key)
         if (isinstance(value, str) and value.strip().isdigit()) or (isinstance(value, float) and value.is_integer()):
             out[key] = int(value)

@@ -5,7 +5,8 @@ A topology is an undirected `networkx.Graph`; a link is a full-duplex cable.
 - node: `kind` ("host" or "switch"), `forwards` (bool), perhaps `cache` (bool: can be a waypoint; by default what
   forwards can) and `msd` (int: the deepest label stack it can handle).
 - edge: `ports` ({u: u's port, v: v's port}), perhaps `up` (bool, default True), `rate_bps` (int), and
-  `rates_bps` ({node where the direction begins: int}, for both ends), which goes before it, and `delay_ms` (one way).
+  `rates_bps` ({node where the direction begins: int}, for both ends), which goes before it, `delay_ms` (one way), `mtu`
+  (bytes) and `queue_packets`.
 - graph: `topology`, the spec it was built from, or the file's name.
 
 The ports of each node are numbered from 0 without gaps.
@@ -25,6 +26,7 @@ KINDS = ("host", "switch")
 DELAY_MS_MAX = 10_000
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits."""
+WHOLE = {"mtu": (256, 65535), "queue_packets": (1, 1_000_000)}
 RATES = f"whole bits per second from 1 to {RATE_MAX}"
 
 
@@ -120,6 +122,8 @@ def validate(g: nx.Graph) -> nx.Graph:
                 )
             seen.add(frozenset((u, v)))
         raise TopologyError("a multigraph: give a simple graph", what="multigraph")
+    if not isinstance(name := g.graph.get("topology", ""), str):
+        raise TopologyError(f"topology, the graph's name, is {name!r}: give a text", what="topology")
     if g.number_of_nodes() == 0:
         raise TopologyError("a topology without nodes", what=str(g.graph.get("topology", "")))
     for name, data in g.nodes(data=True):
@@ -139,6 +143,8 @@ def validate(g: nx.Graph) -> nx.Graph:
 def _check_node(name: Any, data: dict[str, Any]) -> None:
     if not isinstance(name, str) or not name:
         raise NodeError(f"node {name!r}: names are strings that are not empty", what=str(name))
+    if not name.isascii() and name != name.encode(errors="replace").decode():
+        raise NodeError(f"node {name!r}: a name is Unicode, which half of a surrogate pair is not", what=repr(name))
     kind = data.get("kind")
     if kind not in KINDS:
         why = "has no attribute kind" if kind is None else f"has kind {kind!r}"
@@ -167,6 +173,10 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
     rate = data.get("rate_bps")
     if rate is not None and not is_rate(rate):
         raise LinkError(f"link {what}: rate_bps is {rate!r}, give {RATES}", what=what)
+    for key, (least, most) in WHOLE.items():
+        number = data.get(key)
+        if number is not None and (type(number) is not int or not least <= number <= most):
+            raise LinkError(f"link {what}: {key} is {number!r}, give a number from {least} to {most}", what=what)
     delay = data.get("delay_ms", 0)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= DELAY_MS_MAX:
         raise LinkError(f"link {what}: delay_ms is {delay!r}, give 0 to {DELAY_MS_MAX} milliseconds", what=what)

@@ -23,6 +23,8 @@ FORMS = (
     "jellyfish:switches,degree[,hosts[,seed]]"
 )
 
+DIGITS_MAX = 19
+
 
 def parse(spec: str) -> nx.Graph:
     """Build the topology that a spec names.
@@ -42,7 +44,10 @@ def parse(spec: str) -> nx.Graph:
     if builder is None or not colon:
         raise SpecError(f"{spec!r} is no topology, nor a file that is there; there are: {FORMS}", what=spec)
     try:
-        numbers = [int(part) for part in rest.split(",")]
+        parts = rest.split(",")
+        if max(map(len, parts)) > DIGITS_MAX:
+            raise SpecError(f"{spec!r}: a size has {DIGITS_MAX} digits at most", what=spec)
+        numbers = list(map(int, parts))
     except ValueError:
         raise SpecError(f"{spec!r}: sizes are whole numbers with commas between, as in bcube:4,1", what=spec) from None
     names = list(inspect.signature(builder).parameters.values())

@@ -15,6 +15,7 @@ from .errors import SpecError
 from .graph import add_host, add_link, add_switch
 
 NODES_MAX = 1 << 20
+LINKS_MAX = 1 << 24
 """More is a slip of the keyboard."""
 
 
@@ -29,10 +30,11 @@ def _switch(level: int, digits: Iterable[int], n: int) -> str:
     return f"s{level}.{address}" if address else f"s{level}"
 
 
-def check_size(spec: str, nodes: int) -> None:
-    """Raises SpecError when a topology would have more than NODES_MAX nodes."""
-    if nodes > NODES_MAX:
-        raise SpecError(f"{spec} has {nodes} nodes, more than {NODES_MAX}", what=spec)
+def check_size(spec: str, nodes: int, links: int = 0) -> None:
+    """Raises SpecError when a topology would have more than NODES_MAX nodes, or LINKS_MAX links."""
+    for count, most, what in ((nodes, NODES_MAX, "nodes"), (links, LINKS_MAX, "links")):
+        if count > most:
+            raise SpecError(f"{spec} has {count} {what}, more than {most}", what=spec)
 
 
 def bcube(n: int, k: int) -> nx.Graph:

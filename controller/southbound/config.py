@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from datacast.controller.southbound.errors import ConfigError, SwitchError
 from datacast.core.constants import P4_LOOP_OUT, P4_SEGMENT_MAX
+from datacast.services import yaml_file
 from datacast.services.tls import is_local
 from datacast.services.validation import WORDS, first_error
 
@@ -27,7 +27,9 @@ NODE_MSD = P4_SEGMENT_MAX
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Mac = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$", to_lower=True)]
-Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
+PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+"""Of TCP: none above 65535."""
+Address = Annotated[str, Field(pattern=rf"^\S+:{PORT}$")]
 KEYS = "must hold keys and values (docs/dataplanes.md shows a whole file)"
 SAID = {**WORDS, "model_type": KEYS, "model_attributes_type": KEYS}
 """What pydantic says in its own terms."""
@@ -219,11 +221,9 @@ def parse(data: Any, where: str = "") -> Southbound:
 def load(path: str | Path) -> Southbound:
     """Read a YAML file. Raises SwitchError."""
     try:
-        data = yaml.safe_load(Path(path).read_text())
+        data = yaml_file.read(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", what=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not YAML: {error}", what=str(path), where=str(path)) from error
-    except RecursionError as error:
-        raise ConfigError("nested too deeply", what=str(path), where=str(path)) from error
+    except yaml_file.YamlError as error:
+        raise ConfigError(str(error), what=str(path), where=str(path)) from error
     return parse(data, where=str(path))

@@ -172,11 +172,13 @@ def graph_of(topology: Topology) -> nx.Graph:
     not alive does not forward."""
     import networkx as nx
 
-    graph = nx.Graph(**topology.attributes)
+    graph = nx.Graph()  # and no attributes as arguments: networkx has names of its own for some
+    graph.graph.update(topology.attributes)
     graph.graph["defaults"] = structs.asdict(topology.defaults)
     for node in topology.nodes:
-        own = {**node.attributes, "kind": sys.intern(node.kind), "forwards": node.forwards}
-        graph.add_node(sys.intern(node.name), **own)
+        name = sys.intern(node.name)
+        graph.add_node(name)
+        graph.nodes[name].update(node.attributes, kind=sys.intern(node.kind), forwards=node.forwards)
         update_node(graph, node)
     shared: dict[int | None, int | None] = {}  # most links are alike, and a large fabric has many
     for link in topology.links:

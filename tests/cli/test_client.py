@@ -250,7 +250,13 @@ def test_all_groups_are_listed_however_many_pages_they_are(monkeypatch) -> None:
     assert all(group in shown for group in made)
 
 
+TREES = ["trees", "--topology", "torus:3,2", "--source", "00", "--receivers", "12", "--svg", "/none/x.svg"]
 WRONG: list[tuple[list[str], int, str]] = [
+    (TREES, 2, "cannot write /none/x.svg: No such file or directory"),
+    ([*TREES, "--planner", "stable"], 2, "cannot write /none/x.svg"),
+    (["sim", "table1", "--delay", "nan"], 2, "--delay is nan"),
+    (["sim", "table1", "--T", "inf"], 2, "--T is inf"),
+    (["sim", "table1", "--rto-min", "1e30"], 2, "--rto-min is 1e+30"),
     (["send", "/srv/file", "--from", "h0", "--to", "h1,h1"], 2, "h1 is named twice"),
     (["send", "/srv/file", "--from", "h0", "--to", "h0"], 2, "the source h0 is among the receivers"),
     (["send", "/srv/file", "--from", "zz", "--to", "h1"], 2, "no host 'zz'"),

@@ -14,7 +14,7 @@ from datacast.cli import site_file
 from datacast.controller.southbound import config
 from datacast.core.errors import DatacastError
 from datacast.lab import sites
-from datacast.services import sites_file, tokens
+from datacast.services import sites_file, tokens, yaml_file
 from datacast.services.authority import Authority
 from datacast.services.store import open_store
 
@@ -40,6 +40,9 @@ STRANGE = {
     "an alias of nothing": b"a: *b\n",
     "an object": b"!!python/object/apply:os.system [true]\n",
     "a key that is none": b"nonsense: 1\n",
+    "a day that is none": b"a: 2001-99-99\n",
+    "a number of many digits": b"a: " + b"9" * 5000 + b"\n",
+    "a key twice": b"a: 1\na: 2\n",
 }
 
 
@@ -53,6 +56,36 @@ def test_what_cannot_be_read_is_told_with_the_file_s_name(reader: str, what: str
     with pytest.raises(DatacastError) as error:
         read(path)
     assert str(path) in f"{error.value.message} {error.value.what} {error.value.where}"
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "topology"])
+def test_no_key_stands_twice_and_no_file_is_read_for_ever(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a host that is named twice the last line would count; of a file that is cut what had room."""
+    path = tmp_path / "file.yaml"
+    path.write_text("a: 1\na: 2\n")
+    with pytest.raises(DatacastError, match="a stands there twice"):
+        READERS[reader](path)
+    monkeypatch.setattr(sites_file, "FILE_MAX", 1 << 20)
+    with open(path, "r+b") as file:
+        file.truncate(yaml_file.BYTES_MAX + 1)
+    with pytest.raises(DatacastError, match="is longer than"):
+        READERS[reader](path)
+
+
+def test_a_mapping_may_take_another_in(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("usual: &usual {a: 1, b: 2}\nown: {b: 3, <<: *usual}\n")
+    assert yaml_file.read(path)["own"] == {"a": 1, "b": 3}
+
+
+def test_a_port_of_tcp_has_16_bits(tmp_path: Path) -> None:
+    for port in (0, 9999, 49999, 65535):
+        assert config.parse({"switches": [], "openflow_listen": f"127.0.0.1:{port}"})
+    for port in ("65536", "99999", "x", ""):
+        with pytest.raises(DatacastError, match="an address and a port"):
+            config.parse({"switches": [], "openflow_listen": f"127.0.0.1:{port}"})
 
 
 @pytest.mark.parametrize("reader", READERS)

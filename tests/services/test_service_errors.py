@@ -69,7 +69,7 @@ def test_options_from_a_file_come_before_those_of_the_command_line(tmp_path: Pat
         ("listen: {a: 1}\n", "listen: wanted a value or a list of them"),
         ("listen: [\n", "while parsing"),
         ("rate: many\n", "invalid int value"),
-        ("#" * (config_file.BYTES_MAX + 1), "at most 1 MiB"),
+        ("#" * (config_file.BYTES_MAX + 1), "is longer than 1048576 bytes"),
     ],
 )
 def test_a_file_of_options_that_makes_no_sense_is_a_usage_error(

@@ -7,6 +7,9 @@ import pytest
 
 from datacast import topologies
 from datacast.core.errors import DatacastError
+from datacast.fabric_manager.api.topology import graph_of
+from datacast.fabric_manager.fabric import Fabric
+from datacast.topologies import fabrics, files
 
 SPECS = {
     # spec: hosts, switches, links, degree of hosts
@@ -106,6 +109,8 @@ def test_jellyfish_is_seeded():
         "ring:4",
         "",
         "bcube:4;1",
+        "bcube:" + "9" * 100 + ",63",
+        "leafspine:300000,300000,1",
     ],
 )
 def test_specs_that_make_no_sense(spec):
@@ -114,6 +119,12 @@ def test_specs_that_make_no_sense(spec):
     assert isinstance(caught.value, DatacastError)
     assert caught.value.code == "bad_spec"
     assert spec in caught.value.message
+
+
+def test_a_network_that_is_connected_is_not_looked_for_for_ever(monkeypatch):
+    monkeypatch.setattr(fabrics, "ATTEMPTS_MAX", 3)
+    with pytest.raises(topologies.SpecError, match="none of 3 is connected: give a degree of 3 or more"):
+        topologies.parse("jellyfish:2000,2")
 
 
 def test_json_there_and_back():
@@ -208,6 +219,23 @@ BAD = {
         "bad_link",
         "a-b",
     ),
+    "mtu": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "mtu": "9000 bytes"}]},
+        "bad_link",
+        "a-b",
+    ),
+    "queue": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "queue_packets": -1}]},
+        "bad_link",
+        "a-b",
+    ),
+    "one port": (
+        {"nodes": [node("a"), node("b")], "edges": [{"source": "a", "target": "b", "source_port": 0}]},
+        "bad_link",
+        "a-b",
+    ),
+    "half of a pair": ({"nodes": [node("\ud800")], "edges": []}, "bad_node", "'\\ud800'"),
+    "name of the graph": ({"graph": {"topology": [1]}, "nodes": [node("a")], "edges": []}, "topology", "topology"),
     "directed": ({"directed": True, "nodes": [node("a")], "edges": []}, "topology", "directed"),
     "no nodes": ({"nodes": [], "edges": []}, "topology", ""),
     "no lists": ({"hosts": []}, "topology", "nodes"),
@@ -225,6 +253,27 @@ def test_bad_graphs_name_the_culprit(case, tmp_path):
     with pytest.raises(topologies.TopologyError) as caught:
         topologies.from_file(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["self", "incoming_graph_data", "backend", "node_for_adding", "u_of_edge"])
+def test_attributes_may_be_called_as_networkx_calls_its_own_arguments(name):
+    """They are passed on to masters, too."""
+    nodes = [node("a", **{name: 1}), node("b")]
+    obj = {"graph": {name: [1]}, "nodes": nodes, "edges": [{"source": "a", "target": "b", name: 1}]}
+    g = topologies.from_json(obj)
+    assert (g.graph[name], g.nodes["a"][name], g.edges["a", "b"][name]) == ([1], 1, 1)
+    seen = graph_of(Fabric(g).snapshot())
+    assert (seen.graph[name], seen.nodes["a"][name]) == ([1], 1)
+
+
+def test_a_topology_s_file_has_a_bound(tmp_path, monkeypatch):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps({"nodes": [node("a")], "edges": []}))
+    monkeypatch.setattr(files, "BYTES_MAX", path.stat().st_size)
+    assert list(topologies.from_file(path)) == ["a"]
+    monkeypatch.setattr(files, "BYTES_MAX", path.stat().st_size - 1)
+    with pytest.raises(topologies.FileError, match="is longer than"):
+        topologies.from_file(path)
 
 
 @pytest.mark.parametrize(
