@@ -79,7 +79,9 @@ def issue(
 def renew(
     folder: Folder,
     who: Annotated[list[str] | None, typer.Argument(metavar="[ROLE/NAME]…", help="These, whenever they end.")] = None,
-    within: Annotated[float, typer.Option(metavar="DAYS", help="Otherwise all that end within so many days.")] = 30,
+    within: Annotated[
+        float, typer.Option(metavar="DAYS", min=0, max=36500, help="Otherwise all that end within so many days.")
+    ] = 30,
     days: Days = 365,
     as_json: Json = False,
 ) -> None:

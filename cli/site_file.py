@@ -27,7 +27,10 @@ class Checked(BaseModel):
 
 
 def _address(value: str) -> str:
-    return str(ipaddress.ip_address(value))
+    given = ipaddress.ip_address(value)
+    if given.is_unspecified or given.is_multicast:
+        raise ValueError(f"{value} is no machine's address: give one that the others reach it at")
+    return str(given)
 
 
 def at(address: str, port: int) -> str:

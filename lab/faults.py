@@ -36,7 +36,7 @@ from datacast.lab.plan import LINK_BPS_MIN
 if TYPE_CHECKING:
     import networkx as nx
 
-TIME = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s)"
+TIME = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s)"
 RESTART_S = 0.5
 POWER_BACK_S = 1.0
 NAMES_SHOWN = 24
@@ -140,13 +140,13 @@ class _Parser:
 
     def parse(self) -> Fault:
         spec, match = self.spec, self.match
-        if m := match(rf"link (\S+):(\d+) (down|up) at {TIME}(?:, ?up at {TIME})?"):
+        if m := match(rf"link (\S+):(\d{{1,5}}) (down|up) at {TIME}(?:, ?up at {TIME})?"):
             name = self.node(m[1])
             at, end = self.span((m[4], m[5]), (m[6], m[7]), "mending")
             if m[3] == "up" and end is not None:
                 raise self.error("it is up already then", spec)
             return Fault(spec, "link", at, name, int(m[2]), m[3] == "up", end_s=end, links=self.cable(name, m[2]))
-        if m := match(rf"link (\S+):(\d+) rate (\S+) at {TIME}(?:, ?back at {TIME})?"):
+        if m := match(rf"link (\S+):(\d{{1,5}}) rate (\S+) at {TIME}(?:, ?back at {TIME})?"):
             name = self.node(m[1])
             try:
                 rate = parse_rate(m[3], LINK_BPS_MIN)
@@ -168,7 +168,7 @@ class _Parser:
                 raise self.error("its part of a processor must be between 1% and 100%", m[2])
             at, end = self.span((m[3], m[4]), (m[5], m[6]), "return")
             return Fault(spec, "cpu", at, self.node(m[1], "host"), share=share, end_s=end)
-        if m := match(rf"agent (\S+?) disk ([0-9.]+)(k|m|g)?byte at {TIME}(?:, ?back at {TIME})?"):
+        if m := match(rf"agent (\S+?) disk ([0-9.]{{1,12}})(k|m|g)?byte at {TIME}(?:, ?back at {TIME})?"):
             bps = int(_number(m[2]) * {None: 1, "k": 10**3, "m": 10**6, "g": 10**9}[m[3]])
             if not bps >= DISK_LEAST:
                 raise self.error(f"a disk writes at least {DISK_LEAST} bytes a second", m[2])
@@ -179,7 +179,7 @@ class _Parser:
             name = self.node(m[1], "host")
             end = at + _seconds(m[2], m[3]) if m[2] else None
             return Fault(spec, "stop", at, name, end_s=end, links=self.cables(name))
-        if m := match(rf"blackhole (\S+):(\d+)(?: (in|out|both))? at {TIME}(?:, ?off at {TIME})?"):
+        if m := match(rf"blackhole (\S+):(\d{{1,5}})(?: (in|out|both))? at {TIME}(?:, ?off at {TIME})?"):
             name = self.node(m[1])
             at, end = self.span((m[4], m[5]), (m[6], m[7]), "end")
             return Fault(

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .asking import ask
-from .parts import FILES_MAX, Named, OriginError, Part, safe_path
+from .parts import FILES_MAX, SIZE_MAX, Named, OriginError, Part, safe_path, size_told
 
 HUB = "https://huggingface.co"
 HF = re.compile(r"hf://((?:datasets/|spaces/)?)([\w.-]+/[\w.-]+)(?:@([\w.-]+))?(?:/(.+))?")
@@ -44,7 +44,7 @@ def _listed(name: str, base: str, row: dict[str, Any]) -> Part:
     if not isinstance(path, str) or not safe_path(path):
         raise OriginError("bad_answer", f"{name}: a file called {path!r}")
     digest = str(large.get("sha256", "")) if isinstance(large, dict) else ""
-    if not isinstance(size, int) or not 0 <= size < 1 << 53 or not re.fullmatch("([0-9a-f]{64})?", digest):
+    if type(size) is not int or not 0 <= size <= SIZE_MAX or not re.fullmatch("([0-9a-f]{64})?", digest):
         raise OriginError("bad_answer", f"{name}: the hub does not say how large {path} is, or what it has to be")
     return Part(path, size, f"{base}/{quote(path)}", digest)
 
@@ -56,10 +56,10 @@ def _hub_file(name: str, base: str, revision: str, path: str, headers: dict[str,
     answer = ask("HEAD", f"{base}/resolve/{revision}/{quote(path)}", name, asked)
     answer.check(name)
     told = answer.headers
-    size = str(told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", "")))
+    size = size_told(told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", "")))
     commit = told.get("x-repo-commit", revision)
     digest = told.get("x-linked-etag", "").strip('"')
-    if not size.isdecimal() or not re.fullmatch(r"[\w.-]{1,64}", commit):
+    if size is None or not re.fullmatch(r"[\w.-]{1,64}", commit):
         raise OriginError("bad_answer", f"{name}: the hub does not say how large {path} is")
     sha256 = digest if re.fullmatch("[0-9a-f]{64}", digest) else ""
-    return Part(path, int(size), f"{base}/resolve/{commit}/{quote(path)}", sha256)
+    return Part(path, size, f"{base}/resolve/{commit}/{quote(path)}", sha256)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from datacast.core.errors import DatacastError
 
 FILES_MAX = 512
+SIZE_MAX = (1 << 53) - 1
 
 
 class OriginError(DatacastError):
@@ -39,6 +41,12 @@ class Named:
     @property
     def size(self) -> int:
         return sum(part.size for part in self.parts)
+
+
+def size_told(text: str) -> int | None:
+    """Bytes, as a header tells them; None: it does not."""
+    size = int(text) if re.fullmatch("[0-9]{1,16}", text) else None
+    return size if size is not None and size <= SIZE_MAX else None
 
 
 def safe_path(path: str) -> bool:

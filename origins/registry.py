@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .asking import PORTS, Answer, ask, place
-from .parts import FILES_MAX, Named, OriginError, Part
+from .parts import FILES_MAX, SIZE_MAX, Named, OriginError, Part, size_told
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
@@ -84,7 +84,7 @@ def _platform(row: Any) -> str:
 def _layer(name: str, base: str, row: Any) -> Part:
     row = row if isinstance(row, dict) else {}
     digest, size = row.get("digest"), row.get("size")
-    proper = isinstance(digest, str) and DIGEST.fullmatch(digest) and isinstance(size, int) and 0 <= size < 1 << 53
+    proper = isinstance(digest, str) and DIGEST.fullmatch(digest) and type(size) is int and 0 <= size <= SIZE_MAX
     if not proper:
         raise OriginError("bad_answer", f"{name}: a layer without a proper sha256 digest and size")
     return Part(_blob(digest), size, f"{base}/blobs/{digest}", digest.removeprefix("sha256:"))
@@ -118,10 +118,10 @@ class _Registry:
         if answer.status == 404:
             return None
         answer.check(self.name)
-        size = answer.headers.get("content-length", "")
-        if answer.status != 200 or not size.isdecimal():
+        size = size_told(answer.headers.get("content-length", ""))
+        if answer.status != 200 or size is None:
             raise OriginError("bad_answer", f"{self.name}: the registry does not say how large it is")
-        return Part(_blob(digest), int(size), url, digest.removeprefix("sha256:"))
+        return Part(_blob(digest), size, url, digest.removeprefix("sha256:"))
 
     def _log_in(self, answer: Answer) -> None:
         scheme, host, port = place(answer.url)

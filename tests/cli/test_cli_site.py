@@ -83,6 +83,8 @@ def test_a_site_of_ipv6_has_ports_behind_brackets(tmp_path: Path) -> None:
         ('"11":', '"12":', "hosts has no 11"),
         ("s0.0:", "s9.0:", "no s9.0 among its switches"),
         ("192.0.2.12", "nowhere", "hosts.10.address"),
+        ("192.0.2.12", "0.0.0.0", "hosts.10.address: 0.0.0.0 is no machine's address"),
+        ("192.0.2.12", "224.0.0.1", "224.0.0.1 is no machine's address"),
         ("192.0.2.12", "192.0.2.11", "01 and 10 have the address 192.0.2.11"),
         ("[lo, eth1]", "[lo]", "00 has 1 ports here and 2"),
         ("[lo, eth1]", "[lo, 'a b']", "hosts.00.ports"),

@@ -254,6 +254,7 @@ TREES = ["trees", "--topology", "torus:3,2", "--source", "00", "--receivers", "1
 WRONG: list[tuple[list[str], int, str]] = [
     (TREES, 2, "cannot write /none/x.svg: No such file or directory"),
     ([*TREES, "--planner", "stable"], 2, "cannot write /none/x.svg"),
+    (["certs", "renew", "none", "--within", "nan"], 2, "--within"),
     (["sim", "table1", "--delay", "nan"], 2, "--delay is nan"),
     (["sim", "table1", "--T", "inf"], 2, "--T is inf"),
     (["sim", "table1", "--rto-min", "1e30"], 2, "--rto-min is 1e+30"),

@@ -86,6 +86,9 @@ def test_what_names_nothing_real_is_refused(spec, named):
         ("link 00:7 down at 2s", "its ports are 00:0 (to s0.0), 00:1 (to s1.0)"),
         ("link x:7 down at 2s", "its nodes are 00, 01"),
         ("burn everything", "'link 00:0 down at 2s'"),
+        (f"link 00:{'9' * 5000} down at 2s", "'link 00:0 down at 2s'"),
+        (f"kill master at {'9' * 400}s", "'link 00:0 down at 2s'"),
+        (f"agent 21 disk {'9' * 400}byte at 2s", "'link 00:0 down at 2s'"),
     ],
 )
 def test_what_there_is_is_listed(spec, listed):

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ from web import Nginx
 
 from datacast.cli.origin import parse_origin
 from datacast.fabric_manager.api import GroupSpec
+from datacast.origins import hub as of_hubs
 from datacast.origins import registry as of_registries
+from datacast.origins.asking import Answer
 from datacast.origins.names import resolve
 from datacast.origins.parts import OriginError, safe_path
 
@@ -202,6 +205,17 @@ def test_names_that_mean_nothing(hub: Hub) -> None:
         with pytest.raises(OriginError) as error:
             resolve(name)
         assert error.value.code == code, (name, error.value)
+
+
+@pytest.mark.parametrize("size", ["", "-1", "1e3", "\u0663", str(1 << 53), "9" * 5000])
+def test_a_size_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    headers = Message()
+    headers["content-length"] = size
+    answer = Answer("https://r.test/x", 200, headers, b"")
+    for module, name in ((of_registries, f"oci://r.test/x@sha256:{64 * 'a'}"), (of_hubs, "hf://a/b/c")):
+        monkeypatch.setattr(module, "ask", lambda *_: answer)
+        with pytest.raises(OriginError, match="does not say how large"):
+            resolve(name)
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\nb", "a" * 1025])
