@@ -56,7 +56,8 @@ def _hub_file(name: str, base: str, revision: str, path: str, headers: dict[str,
     answer = ask("HEAD", f"{base}/resolve/{revision}/{quote(path)}", name, asked)
     answer.check(name)
     told = answer.headers
-    size = size_told(told.get("x-linked-size") or ("" if answer.status >= 300 else told.get("content-length", "")))
+    large = told.get("x-linked-size", "")
+    size = size_told(large or ("" if answer.status >= 300 else told.get("content-length", "")))
     commit = told.get("x-repo-commit", revision)
     digest = told.get("x-linked-etag", "").strip('"')
     if size is None or not re.fullmatch(r"[\w.-]{1,64}", commit):
