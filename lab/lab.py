@@ -98,11 +98,14 @@ def load_topology(text: str) -> nx.Graph:
     from datacast.core.errors import DatacastError
 
     try:
-        return topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
+        graph = topologies.from_file(text) if os.path.exists(text) else topologies.parse(text)
     except DatacastError as error:
         raise LabError(
             str(error), what=text, remedy="--topology takes one of these forms, or a GraphML or JSON file"
         ) from error
+    for *_, data in graph.edges(data=True):
+        data.pop("interfaces", None)  # of a network that is there already; here there is none yet
+    return graph
 
 
 class Lab:

@@ -100,9 +100,12 @@ class Agents:
         idle = [key for key, one in self._shared.items() if not one.users and one.opening.done()]
         idle.sort(key=lambda key: self._shared[key].used, reverse=True)
         for at, key in enumerate(idle):
-            name, address = key
-            if at >= WARM_MAX or wanted.get(name) != address or not self._shared[key].good:
-                await self._shared.pop(key).connection.close()
+            (name, address), one = key, self._shared[key]
+            if one.users or not one.opening.done():
+                continue  # a group has taken it while the one before was closed
+            if at >= WARM_MAX or wanted.get(name) != address or not one.good:
+                del self._shared[key]
+                await one.connection.close()
         room = max(0, WARM_MAX - len(self._shared))
         missing = (key for key in wanted.items() if key not in self._shared)
         opening = [self.connected(name, address) for name, address in islice(missing, room)]

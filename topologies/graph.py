@@ -23,6 +23,7 @@ from datacast.core.quantities import RATE_MAX, is_rate
 from .errors import LinkError, NodeError, TopologyError, UnknownNode
 
 KINDS = ("host", "switch")
+NAME_MAX = 128
 DELAY_MS_MAX = 10_000
 PORT_MAX = 65534
 """DC_PORT_MAX: ports travel as 16 bits."""
@@ -143,8 +144,8 @@ def validate(g: nx.Graph) -> nx.Graph:
 def _check_node(name: Any, data: dict[str, Any]) -> None:
     if not isinstance(name, str) or not name:
         raise NodeError(f"node {name!r}: names are strings that are not empty", what=str(name))
-    if not name.isascii() and name != name.encode(errors="replace").decode():
-        raise NodeError(f"node {name!r}: a name is Unicode, which half of a surrogate pair is not", what=repr(name))
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise NodeError(f"node {name!r}: a name has up to {NAME_MAX} letters that can be printed", what=repr(name))
     kind = data.get("kind")
     if kind not in KINDS:
         why = "has no attribute kind" if kind is None else f"has kind {kind!r}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 
 import networkx as nx
 import pytest
 
 from datacast import topologies
 from datacast.lab.errors import LabError
+from datacast.lab.lab import load_topology
 from datacast.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack, ports_each
 
 RATE = 100_000_000
@@ -167,3 +169,12 @@ def test_a_name_that_no_daemon_takes_is_refused(name):
         with pytest.raises(LabError, match="a node cannot be called") as error:
             make_plan(graph, rate_bps=RATE, mtu=9000)
         assert error.value.what == name
+
+
+def test_a_file_names_no_interfaces_of_a_lab(tmp_path):
+    """Those are of networks that somebody else has made, and programs give them (datacast.mininet)."""
+    path = tmp_path / "net.json"
+    nodes = [{"id": name, "kind": "host"} for name in "ab"]
+    path.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b", "interfaces": "eth0"}]}))
+    plan = make_plan(load_topology(str(path)), rate_bps=10**8, mtu=9000)
+    assert plan.cables[0].a.ifname == "a-eth0"

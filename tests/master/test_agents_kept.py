@@ -64,3 +64,20 @@ def test_an_event_that_breaks_one_group_leaves_the_others_of_its_connection(monk
     assert before <= after, "no connection was lost"
     assert (first["state"], first["error"]["code"], second["state"]) == ("failed", "internal", "done")
     assert "told could not be dealt with: ZeroDivisionError('by a lie')" in first["error"]["message"]
+
+
+def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
+    """To close one takes a while, and a group may begin at the next one of those that nobody needed before."""
+    agents = Agents()
+    first, taken, opening = shared(1), shared(2), shared(3)
+    for one in (first, taken, opening):
+        one.users = {}
+
+    async def closes() -> None:
+        taken.users, opening.opening = {"g": 1}, Mock(done=lambda: False)
+
+    first.connection.close.side_effect = closes
+    agents._shared = {(name, ""): one for name, one in (("a", first), ("b", taken), ("c", opening))}
+    asyncio.run(agents._look_after({}))
+    assert [one.connection.close.await_count for one in (first, taken, opening)] == [1, 0, 0]
+    assert set(agents._shared) == {("b", ""), ("c", "")}

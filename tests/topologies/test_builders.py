@@ -235,6 +235,8 @@ BAD = {
         "a-b",
     ),
     "half of a pair": ({"nodes": [node("\ud800")], "edges": []}, "bad_node", "'\\ud800'"),
+    "line break": ({"nodes": [node("a\nb")], "edges": []}, "bad_node", "'a\\nb'"),
+    "long name": ({"nodes": [node("a" * 129)], "edges": []}, "bad_node", repr("a" * 129)),
     "name of the graph": ({"graph": {"topology": [1]}, "nodes": [node("a")], "edges": []}, "topology", "topology"),
     "directed": ({"directed": True, "nodes": [node("a")], "edges": []}, "topology", "directed"),
     "no nodes": ({"nodes": [], "edges": []}, "topology", ""),
