@@ -61,13 +61,15 @@ def prepull(
     name = oci_name(image)
     if not re.fullmatch("[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?", platform):
         raise typer.BadParameter(f"--platform {platform!r}: give OS/ARCH, such as linux/arm64")
+    if not dest:
+        raise typer.BadParameter("--dest is empty: give the folder that the mirrors have as theirs")
     found = look_up(name, platform)
     index = next((part for part in found.parts if part.path == "index.json"), None)
     if index is None:
         raise typer.BadParameter(f"{name} is a layer; give an image")
     digest = json.loads(index.data)["manifests"][0]["digest"]
     spec = with_receivers(with_fetchers(folder_spec(found), fetchers), to)
-    spec = replace(spec, dest_path=f"{dest}/images/{digest.removeprefix('sha256:')}")
+    spec = replace(spec, dest_path=f"{dest.rstrip('/')}/images/{digest.removeprefix('sha256:')}")
     with connect(controller, token_file) as client, Ending() as ending:
         group = ending.carried_out(client, spec, as_json=as_json)
         rows = group.receivers.items()

@@ -134,6 +134,15 @@ def test_told_to_end_it_cancels_the_group_that_runs(run: Run, when: str) -> None
     assert (code, cancelled) == (130, [when.split()[1]]) and f"{when.split()[1]} is cancelled" in out
 
 
+def test_a_mirror_s_folder_is_told_as_it_is(run: Run) -> None:
+    """Without a name the image would go beneath the root of every host."""
+    code, out, asked = run("--to", "h1", "--dest", "")
+    assert (code, asked) == (2, []) and "--dest is empty" in out
+    for dest in ("/srv/m", "/srv/m/"):
+        _, _, [spec] = run("--to", "h1", "--dest", dest, groups=({"h1": DONE},))
+        assert spec["dest_path"] == f"/srv/m/images/{DIGEST}"
+
+
 def test_all_have_it(run: Run) -> None:
     code, out, asked = run("--to", "all", groups=({"h1": HAD, "h2": HAD},))
     assert (code, len(asked)) == (0, 1) and out.strip() == "had it already: h1, h2"
