@@ -123,7 +123,10 @@ class Visits:
         """Entries of the log that a member has not acknowledged, one after another. False when it broke off. `waits`:
         for one that has no room for more, until it has received some."""
         me = Branch(member.name, member.addr)
+        reached, since = member.position, None  # since when it has lacked orders that it had
         while member.position < len(self._crew.log) and not member.over:
+            if member.position > reached:
+                reached, since = member.position, None
             if all(m.final for m in self._crew.receivers):
                 return False  # nobody asks for more: a source at its limit would never take the rest
             entry = self._crew.log[index := member.position]
@@ -136,8 +139,20 @@ class Visits:
             except SignallingError as error:
                 log.info("group %s: %s: %s", self._crew.group, member.name, error)
                 return False
-            if not self._crew.acknowledged(member, index, result) and result.code != "gap":
+            if self._crew.acknowledged(member, index, result):
+                continue
+            if result.code != "gap":
                 return False
+            if since is None:
+                since = time.monotonic()
+                continue
+            if not waits:
+                return False
+            if time.monotonic() - since > self._crew.timeout_s:
+                member.fail("gap", "it says again and again that it lacks orders before")
+                self._crew.wake()
+                return False
+            await asyncio.sleep(LIMIT_S)  # one may still be on its way
         return True
 
     async def _has_moved(self, member: Member, over: Line | Visit, me: Branch) -> bool:

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, Mock
 import msgspec
 import pytest
 
-from datacast.master import events
+from datacast.master import events, visits
 from datacast.master.answers import Answer, Reader, Results, StatusAnswer, TreeCounts
 from datacast.master.crew import REOPEN_MAX, Crew
 from datacast.master.figures import Figures
@@ -92,6 +92,34 @@ def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on()
     line.ask.return_value = Mock()
     assert asyncio.run(Visits(crew, Mock()).replay(member, line))
     assert [call.args[2].n for call in line.ask.call_args_list] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "waits, told, asked, state",
+    [
+        (True, lambda at: Answer(code="gap"), 6, "failed"),
+        (True, lambda at: Answer(ok=True) if at % 3 else Answer(code="gap", n=0), 16, "failed"),
+        (False, lambda at: Answer(code="gap"), 2, "waiting"),
+        (False, lambda at: Answer(ok=True) if at % 3 else Answer(code="gap", n=0), 4, "waiting"),
+        (True, lambda at: Answer(code="gap", n=0) if at == 0 else Answer(ok=True), 4, "replayed"),
+        (False, lambda at: Answer(code="gap", n=0) if at == 0 else Answer(ok=True), 4, "replayed"),
+    ],
+)
+def test_who_lacks_an_order_again_and_again_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, waits: bool, told: Any, asked: int, state: str
+) -> None:
+    """The orders of all wait for the first of the common tree, and a group for its last receiver."""
+    member, log, clock = Member("h", "receiver", "", opened=True, position=2), Log(), iter(range(100))
+    for _ in range(3):
+        log.add(Cut(((1, 5),)))
+    crew = Mock(log=log, receivers=[member], timeout_s=4.0, _looked=None)
+    crew.acknowledged = lambda *what: Crew.acknowledged(crew, *what)
+    answers = iter([told(at) for at in range(30)])  # and after these it is asked for ever: RuntimeError
+    line = Mock(ask=AsyncMock(side_effect=lambda *_: Mock(read=lambda: Mock(of=lambda _: next(answers)))))
+    monkeypatch.setattr(visits, "LIMIT_S", 0)
+    monkeypatch.setattr(visits, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    whole = asyncio.run(Visits(crew, Mock()).replay(member, line, waits))
+    assert (line.ask.await_count, "replayed" if whole else member.state) == (asked, state)
 
 
 @pytest.mark.parametrize(
