@@ -89,19 +89,19 @@ def joined(plans: Mapping[str, Plan]) -> Plan:
     )
 
 
-def ideal_s(plan: Plan, graph: nx.Graph, receivers: Iterable[str], size: int) -> float:
+def ideal_s(plan: Plan, graph: nx.Graph, receivers: Iterable[str], size: int) -> float | None:
     """The file's bytes over what the trees bring to the receiver that gets least: its links carry no more than they
-    can, however many roots send over them."""
+    can, however many roots send over them. None: no tree leads to any of them, as where the last one has ended."""
     into: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for tree in plan.trees:
         for arc in tree.arcs:
             into[arc[1]][arc] += tree.rate_bps
-    least = min(
+    brought = [
         sum(min(rate, graph.edges[arc]["rate_bps"] or RATE_UNKNOWN) for arc, rate in into[name].items())
         for name in receivers
         if name in into
-    )
-    return size * 8 / (least * plan.payload / plan.frame_bytes)
+    ]
+    return size * 8 / (min(brought) * plan.payload / plan.frame_bytes) if brought else None
 
 
 class Grove:

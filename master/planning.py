@@ -88,7 +88,7 @@ class Planning:
             t.ideal_s = None  # the origin is not known
         elif t.several:
             alone = self._holders.sole_s() if self._holders else 0.0
-            t.ideal_s = max(alone, ideal_s(t.plan, t.view.graph, names, t.size))
+            t.ideal_s = max(alone, ideal_s(t.plan, t.view.graph, names, t.size) or 0.0) or None
         else:
             t.ideal_s = t.plan.ideal_s(t.shards.bytes_sent(t.everybody) if t.shards else t.size)
         t.forest = self._forest()

@@ -58,7 +58,10 @@ def test_the_ideal_is_bound_by_the_sources_links_and_by_the_receiver_s_own() -> 
     for slow in (20, 50, 100):
         g = graph_with({"h0": slow * 10**6, "h1": slow * 10**6})
         plan = joined(plan_roots(g, ["h0", "h1"], ["h2", "h3"], GroupOptions(), {}, Network(g)))
-        times[slow] = ideal_s(plan, g, ["h2", "h3"], size) * plan.payload / plan.frame_bytes
+        ideal = ideal_s(plan, g, ["h2", "h3"], size)
+        assert ideal is not None
+        times[slow] = ideal * plan.payload / plan.frame_bytes
+        assert ideal_s(plan, g, [], size) is None, "the last one has ended while it was planned"
     assert times == pytest.approx({20: 20.0, 50: 8.0, 100: 8.0})
 
 
