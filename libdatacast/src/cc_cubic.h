@@ -16,12 +16,23 @@ struct cubic {
   uint64_t ceiling, after; /* where losses are expected again; the rate after the last one */
   dc_time since, cut;      /* since when losses bound the rate; the last answer to one */
   uint32_t sent;           /* packets sent before it */
+  uint32_t lost, highest;  /* numbers that were lost since then, in order, and the last of them */
 };
 
 void cubic_init(struct cubic *c, uint64_t link) __attribute__((nonnull));
 static inline bool cubic_bounds(const struct cubic *c) { return c->most < c->link; }
 /* Is the loss of packet `seq` one that no answer was given to yet? So many were sent. It is from now on. */
 bool cubic_new(struct cubic *c, uint32_t seq, uint32_t sent) __attribute__((nonnull));
+/* The loss of `seq` is one of those that bound the rate. */
+static inline void cubic_count(struct cubic *c, uint32_t seq)
+{
+  if (!cubic_bounds(c))
+    c->lost = 0;
+  if (c->lost > 0 && seq <= c->highest)
+    return;
+  c->highest = seq;
+  c->lost++;
+}
 /* Answer one where `rate` was sent: no less than `least` is left. */
 void cubic_cut(struct cubic *c, dc_time now, uint64_t rate, uint64_t least) __attribute__((nonnull));
 /* A round has passed in which packets took `took` there and back; `times` as fast as others do. */

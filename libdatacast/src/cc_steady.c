@@ -15,6 +15,7 @@ enum mode {
 enum {
   SPAN = 8,     /* packets of the slowest receiver that tell its rate; twice as many the first time */
   CREDITS = 16, /* w, where it is not known */
+  LOSSES = 3,   /* as many as a receiver lets overtake a number before it takes that for lost */
   CREEP = 16    /* a front that waits goes on at such a part of R */
 };
 
@@ -240,11 +241,15 @@ static bool divided(const struct state *s) { return s->limit != 0 && s->limit < 
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
   /* The rate doubles in a round trip at most, so half of what it holds was sent in the last one: its repeat has crossed it (54011). */
-  if (s->slow.sent - seq <= held(s, s->rate, s->slow.rounds.least) / 2 || !cubic_new(&s->losses, seq, s->slow.sent))
+  if (s->slow.sent - seq <= held(s, s->rate, s->slow.rounds.least) / 2)
     return;
+  bool fresh = cubic_new(&s->losses, seq, s->slow.sent);
   uint64_t lag = slowest_lag(&s->slow), target = slowest_target(&s->slow);
   if (lag >= ALONE && (lag > target || slowest_excess(&s->slow) > (int64_t)target))
     return; /* its own queue, not that of all */
+  cubic_count(&s->losses, seq);
+  if (!fresh)
+    return;
   uint64_t r = clamped(s, s->mode == MEASURE ? s->before : s->slow.rate), half = divided(s) ? s->limit / 2 : 0;
   if (s->limit != 0 && s->limit < r)
     r = s->limit; /* a part of what is not sent drains no queue */
@@ -253,13 +258,15 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
 }
 
 /* What the path holds, for receivers. Beside those who answer losses its queues too, or credits and not losses would say what each gets;
- * but not in the first STEP of losses, in which who shares a link with groups that begin is told his share. */
+ * but not in the first STEP of losses, in which who shares a link with groups that begin is told his share. Nor for fewer numbers than
+ * LOSSES: where a link becomes ten times slower a timer ends, and nothing is lost until credits follow that. */
 static void tell(struct state *s, dc_time now, dc_time trip)
 {
   uint64_t r = s->limit != 0 && s->limit < s->slow.rate ? s->limit : s->slow.rate,
            n = held(s, r, s->slow.rounds.least) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->slow.rate), trip) / 4 * 5;
-  if (cubic_bounds(&s->losses) && now - s->losses.since > STEP && !divided(s) && queued > n + s->p.credits)
+  if (cubic_bounds(&s->losses) && s->losses.lost >= LOSSES && now - s->losses.since > STEP && !divided(s) &&
+      queued > n + s->p.credits)
     n = queued - s->p.credits;
   steps_want(&s->slow.credits, n);
 }
