@@ -329,7 +329,7 @@ def test_a_write_that_the_store_carries_out_after_it_was_asked_for_again_leaves_
 def test_who_joins_while_an_order_is_made_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker does not know the group yet: what it is told of it before the order is lost."""
 
-    async def scenario() -> list[Any]:
+    async def scenario() -> orders.StartOrder:
         some, goes_on = await groups_with(graph=star(3)), asyncio.Event()
         worker = some.placing.workers.connect("w", "a" * 32, None)
         assert worker
@@ -346,12 +346,17 @@ def test_who_joins_while_an_order_is_made_is_in_it(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(0)
         await some.add_receiver(record.id, "h2")
         goes_on.set()
-        await asyncio.sleep(0.05)
-        messages = told(worker)
-        await some.stop()
-        return messages
+        messages: list[orders.ToWorker | None] = []
 
-    order = next(one for one in run(scenario()) if isinstance(one, orders.StartOrder))
+        def begun() -> list[orders.StartOrder]:
+            messages.extend(told(worker))
+            return [one for one in messages if isinstance(one, orders.StartOrder)]
+
+        order = (await until(begun, "it is told to begin"))[0]
+        await some.stop()
+        return order
+
+    order = run(scenario())
     assert order.receivers == ["h1", "h2"]
 
 
