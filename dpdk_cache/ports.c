@@ -336,8 +336,8 @@ static void push(struct port *port, const struct dc_tx *tx, unsigned n, dc_time 
 {
   struct dpdk_port *p = dpdk_port(port);
   for (unsigned i = 0; i < n; i++) {
-    if (tx[i].prefix_len + tx[i].len >
-        p->max_frame) { /* no mbuf has more room: an interest may name a longer way back */
+    /* No mbuf has more room, and an interest may name a longer way back. */
+    if (tx[i].prefix_len + tx[i].len > p->max_frame) {
       p->counters.oversized++;
       if (tx[i].buf != NULL)
         packet_buf_ops.unref(tx[i].buf);

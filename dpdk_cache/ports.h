@@ -75,8 +75,9 @@ int port_share(struct dpdk_port *p, struct dpdk_port *first, const struct config
                struct packet_pools *pools, struct fault *f) __attribute__((nonnull));
 void port_close(struct dpdk_port *p) __attribute__((nonnull));
 
-/* Queue m, no longer than a frame may be, for sending (takes it over). What is queued goes to the device at the latest with the round's flush. Never blocks:
- * what the device does not take waits in the backlog, and is counted and freed where that is full. */
+/* Queue m, no longer than a frame may be, for sending (takes it over). What is queued goes to the device at the latest with
+ * the round's flush. Never blocks: what the device does not take waits in the backlog, and is counted and freed where that
+ * is full. */
 void port_send(struct dpdk_port *p, struct rte_mbuf *m, dc_time now) __attribute__((nonnull));
 /* Bring p->counters.rx_missed up to date. */
 void port_read_missed(struct dpdk_port *p) __attribute__((nonnull));

@@ -18,8 +18,8 @@ struct folder_walk {
   uint32_t entries;
 };
 
-/* Walk the directory `fd`, which is taken over in any case; below 0: errno says why it could not be opened. NULL with *why: what is neither file nor folder nor link, links
- * that lead outside, too many. */
+/* Walk the directory `fd`, which is taken over in any case; below 0: errno says why it could not be opened. NULL with *why:
+ * what is neither file nor folder nor link, links that lead outside, too many. */
 struct folder *folder_open(int fd, struct folder_walk *how, struct fault *why) __attribute__((nonnull));
 void folder_free(struct folder *f);
 

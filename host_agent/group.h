@@ -2,8 +2,8 @@
 #ifndef AGENT_GROUP_H
 #define AGENT_GROUP_H
 
-#include "epochs.h"
 #include "below.h"
+#include "epochs.h"
 #include "host.h"
 #include "params.h"
 
@@ -33,7 +33,7 @@ struct group {
   bool unheard;              /* its lease has ended; a receiver waits for the next master a while longer */
   uint64_t epoch;            /* of the latest master that has spoken */
   struct conn *parent;       /* where events go; NULL when it is gone */
-  struct below below;        /* it, by requests of `parent`: whose events a child may tell */
+  struct below below;        /* whom `parent` has each child handed: of these it may tell events */
   struct source *source;     /* its trees begin here */
   struct source_file *local; /* the file that it has from the beginning */
   struct receiver *receiver;

@@ -13,7 +13,8 @@ bool source_share(struct group *g, struct fault *why) __attribute__((nonnull));
 bool source_trees(struct group *g, const struct tree_params *t, int own, int n, struct fault *why)
     __attribute__((nonnull(1, 5)));
 bool source_begins(const struct group *g, uint32_t tree) __attribute__((nonnull)); /* does this tree begin here? */
-/* Pieces of the file. Also an extent of another root's tree, where this host has the whole file: its digests are wanted as well. */
+/* Pieces of the file. Also an extent of another root's tree, where this host has the whole file: its digests are wanted as
+ * well. */
 bool source_assign(struct group *g, uint32_t tree, const struct dc_extent *e, struct fault *why)
     __attribute__((nonnull));
 void source_cut(struct group *g, uint32_t tree, uint32_t seq) __attribute__((nonnull));

@@ -319,6 +319,7 @@ void source_file_repeat(struct group *g)
   if (s->hashed > 0)
     loop_timer(g->all->host->loop, &s->tell, g->all->host->loop->now);
 }
+
 /* Is it `is`, as `stat` told it? Before 1970 a time is below 0, and an inode of 64 bits is told so. */
 static bool told_so(const json_t *part, const char *key, uint64_t is, bool *same, struct fault *why)
 {

@@ -74,7 +74,6 @@ class Progress(_Message):
     def final(self) -> bool:
         return self.state in FINAL_STATES
 
-
     def short(self) -> Progress:
         """As it is told: where thousands of hosts have failed each of them in fewer words."""
         failed = [row.error.message for row in self.hosts.values() if row.error is not None]

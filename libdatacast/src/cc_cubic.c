@@ -17,6 +17,16 @@ bool cubic_new(struct cubic *c, uint32_t seq, uint32_t sent)
   return true;
 }
 
+void cubic_count(struct cubic *c, uint32_t seq)
+{
+  if (!cubic_bounds(c))
+    c->lost = 0;
+  if (c->lost == 0 || seq > c->highest) {
+    c->highest = seq;
+    c->lost++;
+  }
+}
+
 void cubic_cut(struct cubic *c, dc_time now, uint64_t rate, uint64_t least)
 {
   if (!cubic_bounds(c))

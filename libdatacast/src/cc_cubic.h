@@ -24,15 +24,7 @@ static inline bool cubic_bounds(const struct cubic *c) { return c->most < c->lin
 /* Is the loss of packet `seq` one that no answer was given to yet? So many were sent. It is from now on. */
 bool cubic_new(struct cubic *c, uint32_t seq, uint32_t sent) __attribute__((nonnull));
 /* The loss of `seq` is one of those that bound the rate. */
-static inline void cubic_count(struct cubic *c, uint32_t seq)
-{
-  if (!cubic_bounds(c))
-    c->lost = 0;
-  if (c->lost > 0 && seq <= c->highest)
-    return;
-  c->highest = seq;
-  c->lost++;
-}
+void cubic_count(struct cubic *c, uint32_t seq) __attribute__((nonnull));
 /* Answer one where `rate` was sent: no less than `least` is left. */
 void cubic_cut(struct cubic *c, dc_time now, uint64_t rate, uint64_t least) __attribute__((nonnull));
 /* A round has passed in which packets took `took` there and back; `times` as fast as others do. */
