@@ -49,6 +49,8 @@ class Reporter:
         self._context = client_context(tls) if tls else None
         self._queue: queue.SimpleQueue[ToFabricManager] = queue.SimpleQueue()
         self._wake, self._waker = socket.socketpair()
+        self._waker.setblocking(False)  # one byte that waits there is enough, and who reports waits for nobody
+        self._talks = False
         self._stopped = False
         self._last = ""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -57,9 +59,10 @@ class Reporter:
         self._thread.start()
 
     def send(self, message: ToFabricManager) -> None:
-        """Queue a message; what is queued while there is no connection is covered by the registrations then."""
-        self._queue.put(message)
-        self._poke()
+        """Queue a message. Nothing is kept while there is no connection: the registrations say it all then."""
+        if self._talks:
+            self._queue.put(message)
+            self._poke()
 
     def _poke(self) -> None:
         with contextlib.suppress(OSError):
@@ -76,13 +79,14 @@ class Reporter:
         while not self._stopped:
             try:
                 with self._connect() as sock:
-                    self._last = ""
+                    self._last, self._talks = "", True
                     self._talk(sock)
             except (OSError, framing.FramingError) as error:
                 text = explain(error)
                 if text != self._last:
                     log.warning("no connection to the fabric manager at %s:%s: %s", *self._address, text)
                 self._last = text
+            self._talks = False
             if not self._stopped:
                 time.sleep(RETRY_S)
 

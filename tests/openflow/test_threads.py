@@ -10,6 +10,7 @@ from typing import Any
 
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
+from datacast.controller.southbound.told import LinkReport
 from datacast.services import framing
 
 
@@ -67,3 +68,38 @@ def test_what_the_fabric_manager_refuses_is_told_and_the_reporter_goes_on() -> N
                 connection.sendall(framing.encode({"type": "error", "node": node, "error": "no such node"}))
                 assert told.get(timeout=60) == (node, "no such node")
         reporter.stop()
+
+
+def test_what_happens_while_there_is_no_fabric_manager_holds_nobody_up_and_is_not_kept() -> None:
+    """Who reports holds the lock of all switches, and the reporter asks for that before it reads again."""
+    lock, asked = threading.Lock(), threading.Event()
+
+    def registrations() -> list[Any]:
+        with lock:
+            asked.set()
+            return []
+
+    with socket.create_server(("127.0.0.1", 0)) as manager:
+        reporter = Reporter(f"127.0.0.1:{manager.getsockname()[1]}", registrations, lambda node, error: None)
+
+        def report() -> None:
+            with lock:
+                for n in range(5000):
+                    reporter.send(LinkReport(node="s1", port=0, up=False, t_ns=0, n=n))
+
+        reporting = threading.Thread(target=report, daemon=True)
+        reporting.start()
+        reporting.join(30)
+        assert not reporting.is_alive()
+        assert reporter._queue.empty(), "the registrations say it all"
+        reporter.start()
+        connection, _ = manager.accept()
+        with connection:
+            decoder, heard = framing.Decoder(), list[dict[str, Any]]()
+            connection.settimeout(60)
+            assert asked.wait(60)
+            reporter.send(LinkReport(node="s1", port=0, up=True, t_ns=0, n=5000))
+            while not any(message["type"] == "heartbeat" for message in heard):
+                heard += decoder.feed(connection.recv(1 << 16))
+        reporter.stop()
+    assert [m["n"] for m in heard if m["type"] == "link"] == [5000]
