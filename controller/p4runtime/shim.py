@@ -42,6 +42,8 @@ RETRY_S = 0.5
 RPC_S = 5.0
 ARBITRATION_S = 3.0
 OK = 0
+ENTITIES_MAX = 65_536
+"""Of one answer. A program's tables, the learned addresses among them, hold some thousands."""
 
 DIGEST_NS, DIGEST_ACK_NS, DIGEST_LIST = 5_000_000, 1_000_000_000, 64
 """Addresses seen are told after at most so long, so many at once; the same one again when it was not confirmed."""
@@ -280,7 +282,12 @@ class Connection:
         request = p4runtime_pb2.ReadRequest(device_id=self.device)
         for entity in entities:
             request.entities.add().CopyFrom(entity)
-        for answer in self.stub.Read(request, timeout=RPC_S):
+        told, answers = 0, self.stub.Read(request, timeout=RPC_S)
+        for answer in answers:
+            told += len(answer.entities)
+            if told > ENTITIES_MAX:
+                answers.cancel()
+                raise SwitchError("p4runtime", f"it tells of more than {ENTITIES_MAX} entries", what=self.switch.name)
             yield from answer.entities
 
     def installed(self) -> tuple[Installed, list[Entry]]:
@@ -399,9 +406,10 @@ class P4RuntimeClient:
     def start(self) -> None:
         self._thread.start()
 
-    def lost(self) -> None:
-        """The session ended: begin another."""
-        self._lost.set()
+    def lost(self, connection: object) -> None:
+        """A session ended: begin another one, unless that is done."""
+        if connection is self._connection:
+            self._lost.set()
 
     def _run(self) -> None:
         assert self.switch.p4runtime is not None

@@ -311,19 +311,23 @@ class Switches:
 
     def p4_disconnected(self, name: str, connection: Any) -> None:
         self._disconnected(name, connection)
-        self._clients[name].lost()
+        self._clients[name].lost(connection)
 
     def p4_packet(self, name: str, number: int, frame: bytes) -> None:
         self._do(lambda: self.manager.packet_in(time.monotonic(), time.time_ns(), name, number, frame))
 
     def p4_learned(self, name: str, address: int, number: int) -> None:
         with self._lock:
-            if writes := self._stations[name].learned(address, number):
+            # What it sees before its tables were read is told again, or read with them.
+            stations = self._stations.get(name)
+            if stations and (writes := stations.learned(address, number)):
                 self._send(name, list(writes))
 
     def p4_aged(self, name: str, address: int) -> None:
         with self._lock:
-            if writes := self._stations[name].aged(address):
+            # What it sees before its tables were read is told again, or read with them.
+            stations = self._stations.get(name)
+            if stations and (writes := stations.aged(address)):
                 self._send(name, list(writes))
 
     def p4_counters(self, name: str, ports: dict[int, PortCounters], rules: dict[Any, dict[str, int]],

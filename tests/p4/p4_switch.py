@@ -74,6 +74,8 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
         self.writes, self.pushed = 0, 0
         self.refuses = 0
         """So many of the next writes."""
+        self.endless = False
+        """It answers again and again what it was asked."""
         self.frames: list[tuple[int, bytes]] = []
         """That were to leave, and by which port."""
         self.heard: list[int] = []
@@ -221,6 +223,8 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
                     if asked.table_entry.HasField("counter_data"):
                         found.table_entry.counter_data.packet_count = 5
         yield answer
+        while self.endless and context.is_active():
+            yield answer
 
     @staticmethod
     def _asked(asked: Any, entity: Any) -> bool:

@@ -264,3 +264,43 @@ def test_a_program_that_takes_no_packets_is_none_or_is_not_there_is_refused(tmp_
     Path(settings.pipeline.p4info).unlink()
     with pytest.raises(SwitchError, match=r"cannot read the pipeline .*make p4"):
         Switches(settings).start()
+
+
+def test_what_a_switch_sees_before_it_is_programmed_ends_no_session(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells it to whoever leads: the controller that asked to be told may have been another one."""
+    installed = shim.Connection.installed
+
+    def busy(self: shim.Connection) -> object:
+        if switch.heard == []:
+            switch.forgets(STATION)
+            switch.sees(STATION, 1)
+            wait_for("who has heard, or has ended the session", lambda: switch.heard or switch.primary is None)
+        return installed(self)
+
+    monkeypatch.setattr(shim.Connection, "installed", busy)
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        assert switch.heard == [1] and service.switch("s0").connections == 1 and service.switch("s0").stations == {}
+
+
+def test_an_end_that_is_told_late_ends_no_other_session(tmp_path: Path, switch: P4Switch) -> None:
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        client = service._clients["s0"]
+        now = client._connection
+        service.p4_disconnected("s0", object())
+        time.sleep(0.5)  # several times as long as until another one would begin
+        assert client._connection is now and service.switch("s0").connected
+
+
+def test_entries_that_a_switch_tells_of_without_end_are_not_kept(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim, "ENTITIES_MAX", 200)
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        switch.endless = True
+        service._clients["s0"]._connection.close()
+        wait_for("a word of it", lambda: any("tells of more than 200 entries" in text for text in texts(service)))
