@@ -13,7 +13,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from os_ken import cfg
@@ -45,6 +45,7 @@ from datacast.controller.openflow.messages import (
 )
 from datacast.controller.openflow.roles import LEASE
 from datacast.controller.openflow.rules import COOKIE
+from datacast.controller.southbound.config import Switch
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.state import PortInfo
 
@@ -174,6 +175,8 @@ class App(OSKenApp):  # type: ignore[misc]
 
     OFP_VERSIONS = [ofp.OFP_VERSION]  # noqa: RUF012 - os-ken's own form
     sink: Events
+    numbers: frozenset[int]
+    """Ports that some switch has by the configuration. A bridge may have thousands of others."""
 
     @on(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def _state(self, ev: Any) -> None:
@@ -181,7 +184,7 @@ class App(OSKenApp):  # type: ignore[misc]
         if datapath.id is None:
             return
         if ev.state == MAIN_DISPATCHER:
-            ports = [port_info(p) for p in datapath.ports.values() if p.port_no <= ofp.OFPP_MAX]
+            ports = [port_info(p) for p in datapath.ports.values()]
             peer = f"{datapath.address[0]}:{datapath.address[1]}"
             datapath.taken = self.sink.openflow_connected(datapath.id, datapath, ports, peer)
         else:
@@ -190,7 +193,7 @@ class App(OSKenApp):  # type: ignore[misc]
     @on(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def _port_status(self, ev: Any) -> None:
         msg = ev.msg
-        if msg.desc.port_no <= ofp.OFPP_MAX:
+        if msg.desc.port_no in self.numbers:
             self.sink.openflow_port(msg.datapath.id, port_info(msg.desc), msg.reason == ofp.OFPPR_DELETE)
 
     @on(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
@@ -213,10 +216,15 @@ class App(OSKenApp):  # type: ignore[misc]
 
     @on(ofp_event.EventOFPPortStatsReply, MAIN_DISPATCHER)
     def _port_stats(self, ev: Any) -> None:
-        self.sink.openflow_ports(ev.msg.datapath.id, {
+        datapath = ev.msg.datapath
+        ports = datapath.__dict__.setdefault("datacast_ports", {})  # likewise
+        ports.update({
             e.port_no: PortCounters(rx_frames=e.rx_packets, rx_bytes=e.rx_bytes, tx_frames=e.tx_packets,
                                     tx_bytes=e.tx_bytes, rx_dropped=e.rx_dropped, tx_dropped=e.tx_dropped)
-            for e in ev.msg.body if e.port_no <= ofp.OFPP_MAX})
+            for e in ev.msg.body if e.port_no in self.numbers})
+        if not ev.msg.flags & ofp.OFPMPF_REPLY_MORE:
+            del datapath.__dict__["datacast_ports"]
+            self.sink.openflow_ports(datapath.id, ports)
 
     @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def _barrier(self, ev: Any) -> None:
@@ -238,12 +246,29 @@ class App(OSKenApp):  # type: ignore[misc]
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
 
 
+class Ports(dict[int, Any]):
+    """What os-ken keeps of a switch's ports: those that are ours."""
+
+    def __setitem__(self, number: int, port: Any) -> None:
+        if number in App.numbers:
+            super().__setitem__(number, port)
+
+
 class Connection(osken_controller.Datapath):  # type: ignore[misc]
     """Its end is told when it ends. os-ken waits for its own threads first, up to an echo's interval; a switch that
     connects again in between would be taken for a second one under the same id."""
 
     taken = False
     """It is the switch that its id says."""
+
+    @property
+    def ports(self) -> Ports:
+        return self._ports
+
+    @ports.setter
+    def ports(self, _: object) -> None:
+        """os-ken begins with none."""
+        self._ports = Ports()
 
     def _recv_loop(self) -> None:
         try:
@@ -255,8 +280,8 @@ class Connection(osken_controller.Datapath):  # type: ignore[misc]
 class OpenFlowServer:
     """Listens for switches; one per process (os-ken's applications are)."""
 
-    def __init__(self, listen: str, events: Events, switches: int) -> None:
-        """`switches`: so many may connect."""
+    def __init__(self, listen: str, events: Events, switches: Sequence[Switch]) -> None:
+        """`switches`: that may connect."""
         host, _, port = listen.rpartition(":")
         self._switches, self._serving = switches, set[threading.Thread]()
         self._address = (host.strip("[]"), int(port))
@@ -274,6 +299,7 @@ class OpenFlowServer:
         cfg.CONF.set_override("echo_request_interval", ECHO_S)
         cfg.CONF.set_override("maximum_unreplied_echo_requests", ECHOES_MISSED)
         App.sink = self._events
+        App.numbers = frozenset(number for switch in self._switches for number in switch.numbers)
         # os-ken's threads inherit this flag from the one that starts them.
         threading.Thread(target=self._run, name="openflow", daemon=True).start()
 
@@ -294,7 +320,7 @@ class OpenFlowServer:
                 time.sleep(ACCEPT_S)
                 continue
             said = False
-            if len(self._serving) >= 2 * self._switches + CONNECTIONS_SPARE:
+            if len(self._serving) >= 2 * len(self._switches) + CONNECTIONS_SPARE:
                 sock.close()
                 if time.monotonic() - turned > QUIET_S:
                     turned = time.monotonic()

@@ -45,7 +45,7 @@ class Neighbour(_Strict):
     """Who is at the other end of a cable."""
 
     node: Name
-    port: int
+    port: Annotated[int, Field(ge=0, le=PORT_MAX)]
     mac: Mac | None = None
 
 
@@ -121,6 +121,11 @@ class Switch(_Strict):
         copies = self.appliance is not None and self.appliance.replicate
         return 4 * len(self.ports) + 16 if copies else 2 * len(self.ports) + 12
 
+    @property
+    def numbers(self) -> list[int]:
+        """Of its ports, the appliance's last."""
+        return [p.number for p in self.ports] + ([self.appliance.number] if self.appliance else [])
+
     def port_of(self, number: int) -> int | None:
         """The Datacast port with this number; None: the appliance's, or none of ours."""
         return next((p.port for p in self.ports if p.number == number), None)
@@ -139,7 +144,7 @@ class Switch(_Strict):
         for p in self.ports:
             if not 0 <= p.port <= PORT_MAX:
                 raise ValueError(f"switch {self.name}: port {p.port} is beyond the label range (0 to {PORT_MAX})")
-        numbers = [p.number for p in self.ports] + ([self.appliance.number] if self.appliance else [])
+        numbers = self.numbers
         for number in numbers:
             if not lowest <= number <= highest:
                 raise ValueError(f"switch {self.name}: port number {number} is outside {lowest} to {highest} of "

@@ -68,11 +68,10 @@ class Switches:
     # ---- life ----
     def start(self) -> None:
         """Raises SwitchError: address taken, no pipeline, a pipeline of another program."""
-        if any(s.openflow for s in self.config.switches):
+        if switches := [s for s in self.config.switches if s.openflow]:
             from datacast.controller.openflow.shim import OpenFlowServer
 
-            count = sum(s.openflow is not None for s in self.config.switches)
-            self._server = OpenFlowServer(self.config.openflow_listen, self, count)
+            self._server = OpenFlowServer(self.config.openflow_listen, self, switches)
             self._server.start()
             self._roles = Roles(f"{socket.gethostname()} {self.openflow_address}")
         p4 = [s for s in self.config.switches if s.p4runtime]

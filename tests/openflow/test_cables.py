@@ -15,6 +15,7 @@ from datacast.controller.southbound import cables as cables_module
 from datacast.controller.southbound import manager as manager_module
 from datacast.controller.southbound.cables import Cables
 from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.loops import blocked_ends
 from datacast.controller.southbound.manager import LLDP_LIFE_S
 from datacast.controller.southbound.state import PortInfo, Session
@@ -137,3 +138,11 @@ def test_a_cable_that_was_put_right_is_no_problem_any_more(port: int, way: str) 
         world.do(world.manager.disconnected(world.t_ns, "s0", tokens["s0"]))
         world.connect("s0")
     assert not told()
+
+
+@pytest.mark.parametrize("port", [-1, 65535])
+def test_a_cable_that_leads_to_a_port_that_cannot_be_is_refused(port: int) -> None:
+    told = ring()
+    told["switches"][0]["ports"][0]["neighbour"] = {"node": "s1", "port": port}
+    with pytest.raises(SwitchError, match=r"neighbour\.port"):
+        parse(told)

@@ -36,7 +36,7 @@ from datacast.services.problems import Problem
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST, FEATURES_REPLY = 0, 1, 2, 3, 5, 6
 PACKET_IN, PORT_STATUS, PACKET_OUT, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY = 10, 12, 13, 14, 18, 19
 BARRIER_REQUEST, BARRIER_REPLY, ROLE_REQUEST, ROLE_REPLY = 20, 21, 24, 25
-FLOW, PORT_DESC = 1, 13
+FLOW, PORT_COUNTERS, PORT_DESC, MORE = 1, 4, 13, 1
 LINK_DOWN = 1
 APPLIANCE = 5
 """The port whose appliance sends probes back."""
@@ -128,6 +128,10 @@ class WireSwitch:
                 self.looks += 1
                 answer = b"".join(struct.pack("!HBxIIHHHH4xQQQHH4x", 56, 0, 0, 0, 1, 0, 0, 0, cookie, 5, 500, 1, 4)
                                   for cookie in sorted(self.cookies | self.leases))
+            elif what == PORT_COUNTERS:  # an answer in two parts
+                one, two = (struct.pack("!I4x12QII", n, *[100 * n] * 12, 0, 0) for n in (1, 2))
+                self.send(MULTIPART_REPLY, struct.pack("!HH4x", what, MORE) + one, xid)
+                answer = two
             else:
                 answer = b""
             self.send(MULTIPART_REPLY, struct.pack("!HH4x", what, 0) + answer, xid)
@@ -536,6 +540,7 @@ def test_counters_of_a_switch(service: Switches) -> None:
     assert all(rule.packets == 5 and rule.bytes == 500 for rule in detail.rule_list)
     refusing = sum(rule.purpose == "drop label" for rule in detail.rule_list)
     assert refusing == 2 and detail.drops["label"] == 5 * refusing and len(detail.port_list) == 4
+    assert [port.counters.rx_frames for port in detail.port_list] == [100, 200, None, None]
 
 
 def test_rules_that_a_switch_tells_of_without_end_are_not_kept(
@@ -550,3 +555,16 @@ def test_rules_that_a_switch_tells_of_without_end_are_not_kept(
     switch.cookies |= {*range(100), *(rules.COOKIE << 32 | n for n in range(100))}
     wait_for("its word on it", lambda: service.switch("s0") and "too_many_rules" in codes(service))
     assert max(map(len, told)) == shim.RULES_MAX and not any(cookie < 100 for cookie in set().union(*told))
+
+
+def test_ports_that_a_switch_tells_of_without_end_are_not_kept(service: Switches) -> None:
+    """A bridge may have thousands that are none of ours."""
+    switch = WireSwitch(service.openflow_address, 1, ports=900)
+    wait_for("programming", lambda: service.switch("s0").programmed)
+    for number in range(1000, 1100):
+        switch.port_status(number, down=False)
+    switch.port_status(2, down=True)
+    wait_for("the last of them", lambda: service.listing().switches[0].ports_up == 3)
+    assert set(service.manager.sessions["s0"].ports) == {1, 2, 3, 4, APPLIANCE}
+    connection = service.manager.sessions["s0"].connection
+    assert set(connection.ports) == {1, 2, 3, 4, APPLIANCE}

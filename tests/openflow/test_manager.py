@@ -234,7 +234,7 @@ def test_an_address_for_switches_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(SwitchError) as error:
-            OpenFlowServer(address, Mock(), 1).start()
+            OpenFlowServer(address, Mock(), ()).start()
     assert (error.value.code, error.value.what) == ("listen", address)
     assert error.value.message.startswith(f"cannot listen for switches on {address}: Address already in use")
 
@@ -242,7 +242,7 @@ def test_an_address_for_switches_that_is_taken_is_named() -> None:
 def test_what_breaks_the_reader_of_openflow_is_told_with_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Mock()
     monkeypatch.setattr(shim, "Connection", Mock(side_effect=ValueError("no such type")))
-    OpenFlowServer("127.0.0.1:0", events, 1)._serve(Mock(), ("10.0.0.7", 4711))
+    OpenFlowServer("127.0.0.1:0", events, ())._serve(Mock(), ("10.0.0.7", 4711))
     events.openflow_refused.assert_called_once_with("not_openflow", "10.0.0.7:4711: ValueError: no such type", None)
 
 
