@@ -14,6 +14,7 @@
 /* Nobody listens: a fabric manager that starts again is found soon, and an attempt costs it nothing. */
 #define REFUSED_MAX (400 * DC_MS)
 #define ANSWER_LIMIT (3 * DC_SEC)
+#define SILENCE_MAX 1000 /* heartbeats */
 
 /* Takes over m. */
 static void send_message(struct registration *r, json_t *m)
@@ -132,6 +133,8 @@ static void on_registered(struct registration *r, const json_t *m)
     return;
   json_int_t ms = json_integer_value(json_object_get(m, "heartbeat_ms"));
   r->heartbeat = (ms >= 10 && ms <= 60000 ? (dc_time)ms : 1000) * DC_MS;
+  json_int_t beats = json_integer_value(json_object_get(m, "silence_beats"));
+  r->silence = beats > 0 && beats <= SILENCE_MAX ? (unsigned)beats : 0;
   if (++r->registered < r->who.nodes) {
     register_next(r);
     return;
@@ -170,6 +173,7 @@ static void message(struct conn *c, json_t *m)
 {
   struct registration *r = c->owner;
   const char *type = json_string_value(json_object_get(m, "type"));
+  r->unheard = 0;
   if (strcmp(type, "registered") == 0)
     on_registered(r, m);
   else if (strcmp(type, "ok") == 0)
@@ -183,6 +187,12 @@ static void closed(struct conn *c, const char *why) { try_again(c->owner, why); 
 static const struct conn_ops ops = {.message = message, .closed = closed};
 
 /* ---- connecting, beating ---- */
+
+static void give_up(struct registration *r, const char *why)
+{
+  conn_free(r->conn);
+  try_again(r, why);
+}
 
 static void connect_now(struct registration *r)
 {
@@ -232,13 +242,15 @@ static void due(struct timer *t, dc_time now)
   if (r->conn == NULL) {
     connect_now(r);
   } else if (!all_registered(r)) {
-    conn_free(r->conn);
-    try_again(r, "does not answer");
+    give_up(r, "does not answer");
+  } else if (r->silence != 0 && r->unheard == r->silence) { /* a machine that is gone, or hangs, ends no connection */
+    give_up(r, "says nothing any more");
   } else {
     json_t *m =
         json_pack("{s:s,s:I,s:o}", "type", "heartbeat", "t_ns", (json_int_t)loop_realtime_ns(), "nodes", counted(r));
     if (r->who.beat != NULL)
       r->who.beat(r->who.arg, m);
+    r->unheard++;
     send_message(r, m);
     alarm_in(r, r->heartbeat);
   }

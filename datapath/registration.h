@@ -1,6 +1,6 @@
 /* The connection to the fabric manager (docs/signalling.md), the same for a host and for a process of switches: registers each
  * node, beats, and reports links, numbered and told again until they are acknowledged. Made again with growing pauses when it
- * breaks; packets move with or without it. */
+ * breaks, or nothing comes; packets move with or without it. */
 #ifndef DATAPATH_REGISTRATION_H
 #define DATAPATH_REGISTRATION_H
 
@@ -41,6 +41,8 @@ struct registration {
   bool complained;     /* said once that it cannot be had */
   struct timer timer;  /* next try; or the limit for an answer; or the next heartbeat */
   dc_time backoff, heartbeat;
+  unsigned silence; /* so many heartbeats of which none is heard say that nobody is there; 0: no number */
+  unsigned unheard; /* heartbeats since something came */
   uint64_t last_n;
   struct link_report report[LINK_REPORTS_MAX]; /* not acknowledged yet, oldest first */
   unsigned reports;

@@ -26,15 +26,21 @@ log = logging.getLogger("datacast.fabric_manager")
 CONNECTIONS_MAX = 16384
 SILENCE_TICKS = 20
 """A connection's silence is counted in so many parts (services/ticks.py)."""
+HEARD_EVERY = 3
+"""Of a connection's heartbeats so many have one answer: whoever hears none knows that nobody is there."""
+UNHEARD_BEATS = 7
+"""Heartbeats without an answer after which a node looks for another fabric manager. By then one has followed
+(leadership.LEASE_S), and it does not wait for long (main.EXPECT_S)."""
 NAMED_MAX = 16
 """Nodes of one connection that a line of the log names."""
 
 
 @dataclass
 class _Open:
-    """A connection. `quiet`: ticks since something came; `limit`: of what is waited for."""
+    """A connection. `quiet`: ticks since something came; `limit`: of what is waited for; `beats`: heartbeats."""
 
     quiet: int = 0
+    beats: int = 0
     limit: asyncio.Timeout | None = None
 
 
@@ -95,6 +101,10 @@ class Registry:
                 if message is None:
                     break
                 self._handle(message, session, names, writer, who)
+                if message["type"] == "heartbeat":
+                    there.beats += 1
+                    if there.beats % HEARD_EVERY == 0:
+                        self._send(writer, {"type": "heard"})
                 await writer.drain()
         except TimeoutError:
             silent = True
@@ -169,7 +179,8 @@ class Registry:
                 self.reports["register"] += 1
                 if told.node not in names:
                     names.append(told.node)
-                answer = {"type": "registered", "node": told.node, "heartbeat_ms": self.heartbeat_ms}
+                answer: dict[str, Any] = {"type": "registered", "node": told.node}
+                answer |= {"heartbeat_ms": self.heartbeat_ms, "silence_beats": UNHEARD_BEATS}
                 if tunnels := self.fabric.tunnels(told.node):
                     answer["tunnels"] = [asdict(tunnel) for tunnel in tunnels]
                 self._send(writer, answer)

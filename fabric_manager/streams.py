@@ -11,7 +11,8 @@ from datacast.services import framing
 from .api.orders import Ping
 from .hub import Subscription
 
-PING_S = 5.0
+PING_S = 2.0
+"""Who hears nothing for problems.SILENCE_S takes this service for gone."""
 T = TypeVar("T")
 
 

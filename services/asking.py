@@ -14,6 +14,8 @@ from yarl import URL
 
 KEPT_S = 5.0
 """A connection that was not used for longer is not used again."""
+CONNECT_S = 5.0
+"""For a connection, at most: a machine that is gone refuses none, and there may be another address to ask."""
 CONNECTIONS_MAX = 1000
 """At once, of one client; more requests wait their turn."""
 _PATH = "/%:@!$&'()*+,;=~"
@@ -110,7 +112,7 @@ class HttpClient:
     """Asks one service. Made without a loop, as its session cannot be."""
 
     def __init__(self, url: str, timeout: float, context: ssl.SSLContext | None = None) -> None:
-        """`http(s)://host:port` or `unix:/path`. `timeout`: for a connection, and between what comes."""
+        """`http(s)://host:port` or `unix:/path`. `timeout`: between what comes; a connection has CONNECT_S at most."""
         self._unix = url.removeprefix("unix:") if url.startswith("unix:") else ""
         self._base = "http://unix" if self._unix else url.rstrip("/")
         self._timeout, self._context = timeout, context
@@ -128,7 +130,7 @@ class HttpClient:
         """As the function. `silence`: another one than `timeout`."""
         if self._session is None:
             self._session = session(self._context, unix=self._unix)
-        timeout = patience(self._timeout, self._timeout if silence is None else silence)
+        timeout = patience(min(self._timeout, CONNECT_S), self._timeout if silence is None else silence)
         return await ask(self._session, method, self._base + path, timeout, content, params, headers)
 
     async def close(self) -> None:

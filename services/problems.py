@@ -140,8 +140,9 @@ def formed(answer: Any, form: type[T], who: str) -> T:
         raise Problem(502, "bad_answer", text, what=who, remedy="both want the same version of Datacast") from error
 
 
-SILENCE_S = 30.0
-"""Of a stream; more is none that works."""
+SILENCE_S = 7.0
+"""Of a stream, on which something comes every two seconds; more is none that works: a machine that is gone, or a
+service that hangs, ends no connection. Somebody else leads by then."""
 NO_LEADER = "no_leader"
 """The code of a problem: another one is to be asked, or the same in a moment. Nothing was done."""
 

@@ -15,7 +15,7 @@ from datacast.fabric_manager.api.records import Caps, Cordon, Host, HostSet, Pla
 from datacast.fabric_manager.api.specs import given
 from datacast.fabric_manager.api.topology import NodeState
 from datacast.services.blocking import FAILED, BlockingClient, NotConnectedError, reason
-from datacast.services.problems import SILENCE_S, Problem, Unreachable, decoded, formed, segment
+from datacast.services.problems import Problem, Unreachable, decoded, formed, segment
 from datacast.services.tls import is_local
 
 from . import records
@@ -29,6 +29,9 @@ DEFAULT_URL = f"http://{DEFAULT_LISTEN}"
 ENV_URL = "DATACAST_CONTROLLER"
 ENV_TOKEN = "DATACAST_TOKEN"
 ENV_CA = "DATACAST_CA"
+SILENCE_S = 15.0
+"""Of a stream of events. A controller passes on what says that its fabric manager is there, and tells after half of it
+that none is."""
 
 __all__ = ["FINAL_STATES", "ControllerClient", "GroupSpec"]
 T = TypeVar("T")

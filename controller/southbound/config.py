@@ -30,6 +30,7 @@ Mac = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F
 PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 """Of TCP: none above 65535."""
 Address = Annotated[str, Field(pattern=rf"^\S+:{PORT}$")]
+Addresses = Annotated[str, Field(pattern=rf"^[^\s,]+:{PORT}(,[^\s,]+:{PORT})*$")]
 KEYS = "must hold keys and values (docs/dataplanes.md shows a whole file)"
 SAID = {**WORDS, "model_type": KEYS, "model_attributes_type": KEYS}
 """What pydantic says in its own terms."""
@@ -176,8 +177,9 @@ class Southbound(_Strict):
 
     switches: tuple[Switch, ...]
     openflow_listen: Address = "127.0.0.1:6653"
-    fabric_manager: Address | None = None
-    """Where links and switches are reported (its signalling address); None: nowhere."""
+    fabric_manager: Addresses | None = None
+    """Where links and switches are reported (its signalling address; of several fabric managers, behind commas, that of
+    whoever leads); None: nowhere."""
     tls: Tls | None = None
     insecure: bool = False
     """Plain TCP to the fabric manager also beyond the loopback interface."""
@@ -197,7 +199,8 @@ class Southbound(_Strict):
             twice = {key for key in keys if keys.count(key) > 1}
             if twice:
                 raise ValueError(f"{what} {twice.pop()} is claimed by two switches")
-        if self.tls is None and not self.insecure and not is_local(self.fabric_manager or "localhost"):
+        managers = (self.fabric_manager or "localhost").split(",")
+        if self.tls is None and not self.insecure and not all(map(is_local, managers)):
             raise ValueError(f"plain TCP to the fabric manager at {self.fabric_manager} is refused: give tls (ca, "
                              "cert, key; made by `datacast certs`), or insecure: true where all is trusted")
         if self.pipeline is None and any(s.p4runtime and not s.serves for s in self.switches):

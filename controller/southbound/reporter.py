@@ -1,4 +1,5 @@
-"""Keeps the fabric manager informed: one signalling connection that speaks for every switch (docs/signalling.md)."""
+"""Keeps the fabric manager that leads informed: one signalling connection that speaks for every switch
+(docs/signalling.md)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from datacast.controller.southbound.config import Tls
@@ -25,6 +27,11 @@ HEARTBEAT_S = 1.0
 HANDSHAKE_S = 5.0
 
 
+def address_of(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def client_context(tls: Tls) -> ssl.SSLContext:
     """Speaks to a fabric manager only. Raises SwitchError that names the file at fault."""
     try:
@@ -36,14 +43,14 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 class Reporter:
     """A thread that sends what it is given, and everything again after the connection was lost.
 
-    `registrations`: what to tell a fabric manager that knows nothing. `refused` gets its error messages. Raises
-    SwitchError for certificates that cannot be used.
+    `addresses`: of all fabric managers, divided by commas. `registrations`: what to tell one that knows nothing.
+    `refused` gets its error messages. Raises SwitchError for certificates that cannot be used.
     """
 
-    def __init__(self, address: str, registrations: Callable[[], list[Registration]],
+    def __init__(self, addresses: str, registrations: Callable[[], list[Registration]],
                  refused: Callable[[str, str], None], tls: Tls | None = None) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = (host.strip("[]"), int(port))
+        self._addresses = deque(address_of(one) for one in addresses.split(","))
+        """The one that is asked now first."""
         self._registrations = registrations
         self._refused = refused
         self._context = client_context(tls) if tls else None
@@ -52,7 +59,10 @@ class Reporter:
         self._waker.setblocking(False)  # one byte that waits there is enough, and who reports waits for nobody
         self._talks = False
         self._stopped = False
-        self._last = ""
+        self._unheard = self._silence = 0
+        """Heartbeats since something came; how many say that nobody is there."""
+        self._said: dict[tuple[str, int], str] = {}
+        """Why there is none, by address, since there was one."""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def start(self) -> None:
@@ -79,19 +89,20 @@ class Reporter:
         while not self._stopped:
             try:
                 with self._connect() as sock:
-                    self._last, self._talks = "", True
+                    self._talks = True
                     self._talk(sock)
             except (OSError, framing.FramingError) as error:
                 text = explain(error)
-                if text != self._last:
-                    log.warning("no connection to the fabric manager at %s:%s: %s", *self._address, text)
-                self._last = text
+                if text != self._said.get(asked := self._addresses[0]):
+                    log.warning("no connection to the fabric manager at %s:%s: %s", *asked, text)
+                self._said[asked] = text
+                self._addresses.rotate(-1)
             self._talks = False
             if not self._stopped:
                 time.sleep(RETRY_S)
 
     def _connect(self) -> socket.socket:
-        sock = socket.create_connection(self._address, timeout=HANDSHAKE_S)
+        sock = socket.create_connection(self._addresses[0], timeout=HANDSHAKE_S)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock if self._context is None else self._context.wrap_socket(sock)
@@ -109,6 +120,7 @@ class Reporter:
         for one in (sock, self._wake):
             poll.register(one, select.POLLIN)
         beat = time.monotonic() + HEARTBEAT_S
+        self._unheard = self._silence = 0
         while not self._stopped:
             ready = {fd for fd, _ in poll.poll(max(0.0, beat - time.monotonic()) * 1000)}
             if self._wake.fileno() in ready:
@@ -118,6 +130,9 @@ class Reporter:
             if sock.fileno() in ready:
                 self._hear(sock, decoder)
             if time.monotonic() >= beat:
+                if self._silence and self._unheard >= self._silence:  # a machine that is gone ends no connection
+                    raise OSError("it says nothing any more")
+                self._unheard += 1
                 sock.sendall(framing.encode(Heartbeat()))
                 beat = time.monotonic() + HEARTBEAT_S
 
@@ -127,7 +142,12 @@ class Reporter:
             data = sock.recv(1 << 16)
             if not data:
                 raise OSError("closed by the fabric manager")
+            self._unheard = 0
             for message in decoder.feed(data):
                 if message["type"] == "error":
                     self._refused(str(message.get("node") or ""), str(message.get("error")))
+                elif message["type"] == "registered":
+                    self._said.clear()
+                    beats = message.get("silence_beats")
+                    self._silence = beats if isinstance(beats, int) and beats > 0 else 0
             more = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0

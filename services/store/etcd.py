@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import itertools
 import json
 import math
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import aiohttp
 import msgspec
 
 from datacast.services.asking import FAILED, NOT_CONNECTED, ask, cause_of, lines, patience, session
@@ -24,8 +27,6 @@ from .base import Change, Conflict, Entry, Guard, Lost, Store, StoreError, Where
 from .etcd_answers import PREFIX, Done, Granted, Range, Refusal, Renewed, Rows, Said, Written, plain, read
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from datacast.services.tls import Security
 
 TIMEOUT_S = 0.7
@@ -35,6 +36,10 @@ PASSES = 3
 """How often all members are tried, each time with twice the patience: who only waits for a processor never answers
 those who ask again too soon."""
 PAUSE_S = 0.2
+QUIET_S = 5.0
+"""A watch that is silent for so long is asked for again, of the next member: a lost machine ends no connection."""
+ONLY_WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
+"""As etcd's clients say it (WithRequireLeader): a member that is cut off from the others ends a watch."""
 CONNECTIONS = 32
 """At once; more requests wait their turn."""
 _BUSY = (14, 4, 8)
@@ -195,17 +200,24 @@ class EtcdStore(Store):
     # ---- watching ----
     async def watch(self, prefix: str, since: int = 0) -> AsyncIterator[Change]:
         """`since`: all that has happened since that revision, in place of what is there."""
-        span = _span(prefix)
         start = since
         if not since:
-            told = await self._ask(Range, "kv/range", span)
+            told = await self._ask(Range, "kv/range", _span(prefix))
             for row in told.kvs:
                 yield Change(row.name, plain(row.value), row.mod_revision)
             start = told.header.revision + 1
-        body = json.dumps({"create_request": {**span, "start_revision": str(start), "progress_notify": True}})
-        most = patience(TIMEOUT_S, None)
+        for turn in itertools.count():
+            with contextlib.suppress(aiohttp.SocketTimeoutError):
+                async for change in self._watched(self._members[turn % len(self._members)], prefix, start):
+                    yield change
+                    start = change.revision + 1
+
+    async def _watched(self, member: str, prefix: str, start: int) -> AsyncIterator[Change]:
+        """Raises SocketTimeoutError where nothing comes."""
+        create = {**_span(prefix), "start_revision": str(start)}
+        body, most = json.dumps({"create_request": create}).encode(), patience(TIMEOUT_S, QUIET_S)
         try:
-            answer = await ask(self._http, "POST", self._members[0] + "watch", most, body.encode())
+            answer = await ask(self._http, "POST", member + "watch", most, body, headers=ONLY_WITH_LEADER)
             try:
                 async for line in lines(answer):
                     result = read(line, Said).result
@@ -215,6 +227,8 @@ class EtcdStore(Store):
                         yield event.change()
             finally:
                 answer.close()
+        except aiohttp.SocketTimeoutError:
+            raise
         except (*FAILED, msgspec.DecodeError, ValueError) as error:
             self._members.append(self._members.pop(0))
             raise self._failed(error) from error

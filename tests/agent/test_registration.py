@@ -99,6 +99,30 @@ def test_a_fabric_manager_whose_machine_is_gone_is_followed_by_the_next(make_net
     second.close()
 
 
+def test_a_fabric_manager_that_hangs_is_followed_by_the_next(make_net: Callable[[Path], Net]) -> None:
+    """Its kernel takes whatever comes, and nobody answers."""
+    net = join_pair(make_net(PLAIN))
+    first, second = Manager(net, 7501), Manager(net, 7502)
+    net.start("a", "--fabric-manager", "198.18.0.1:7501,198.18.0.1:7502")
+    first.accept()
+    first.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "silence_beats": 4})
+    for _ in range(4):
+        for _ in range(3):
+            first.next_of("heartbeat")
+        first.send({"type": "heard"})
+    with pytest.raises(AssertionError, match="closed the connection"):
+        for beats in range(100):  # noqa: B007
+            first.next_of("heartbeat")
+    assert 3 <= beats <= 5
+    assert second.accept()["node"] == "a"
+    assert "7501: says nothing any more" in net.agents["a"].text()
+    second.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    for _ in range(20):  # one of before, that answers no heartbeat, and says so
+        second.next_of("heartbeat")
+    first.close()
+    second.close()
+
+
 def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
     net, manager = manager_net
     message = manager.accept()

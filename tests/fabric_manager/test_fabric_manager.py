@@ -56,9 +56,9 @@ def test_register_heartbeat_and_link_reports() -> None:
         async with lab(star(2), agents=[], spec="star") as it:
             link = {"type": "link", "port": 0, "up": False, "t_ns": 5, "n": 12}
             reader, writer = await connect(it.manager.signalling_address)
-            for message in (REGISTER, {"type": "heartbeat"}, link, link):
+            for message in (REGISTER, *7 * [{"type": "heartbeat"}], link, link):
                 writer.write(framing.encode(message))
-            answers = [await framing.read(reader) for _ in range(3)]
+            answers = [await framing.read(reader) for _ in range(5)]
             topology = await it.client.topology()
             health = await it.client.health()
             writer.close()
@@ -67,7 +67,9 @@ def test_register_heartbeat_and_link_reports() -> None:
 
     answers, topology, health = run(scenario())
     assert answers == [
-        {"type": "registered", "node": "h0", "heartbeat_ms": 1000},
+        {"type": "registered", "node": "h0", "heartbeat_ms": 1000, "silence_beats": 7},
+        {"type": "heard"},
+        {"type": "heard"},
         {"type": "ok", "n": 12},
         {"type": "ok", "n": 12},
     ]
@@ -76,7 +78,7 @@ def test_register_heartbeat_and_link_reports() -> None:
     assert {key: told for key, told in health.items() if key not in ("version", "workers", "streams")} == {
         "status": "ok", "topology": "star", "hosts": 2, "agents": 1, "switches": 1, "switches_registered": 0,
         "links_down": 2,
-        "reports": {"register": 1, "heartbeat": 1, "link": 2, "refused": 0, "bad_frame": 0, "silent": 0},
+        "reports": {"register": 1, "heartbeat": 7, "link": 2, "refused": 0, "bad_frame": 0, "silent": 0},
     }  # fmt: skip
 
 

@@ -8,9 +8,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from datacast.controller import api as controller
 from datacast.fabric_manager import streams
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.hub import QUEUE_MAX, Hub
+from datacast.fabric_manager.leadership import LEASE_S
+from datacast.services import problems
 
 
 def change(number: int) -> LinkChange:
@@ -88,3 +91,9 @@ def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyP
 
     kinds = asyncio.run(scenario())
     assert kinds == ["hello", "ping", "link"] and ended == [True]
+
+
+def test_whoever_reads_a_stream_waits_for_some_pings_before_nobody_is_there() -> None:
+    """And whoever reads a controller's, which passes them on, for the controller to say so."""
+    assert 3 * streams.PING_S < problems.SILENCE_S < controller.SILENCE_S / 2
+    assert problems.SILENCE_S > LEASE_S, "another leads by then"

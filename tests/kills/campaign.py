@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import random
 import re
 import signal
@@ -25,7 +26,7 @@ from datacast.lab.content import sha256_of
 from datacast.lab.errors import LabError
 from datacast.services.problems import Problem
 
-from .cluster import MANAGERS, MEMBERS, Cluster, Say, kill_process
+from .cluster import MANAGERS, MEMBERS, Cluster, Say
 
 RECEIVERS_MAX = 5
 AGAIN_S = 0.1
@@ -57,8 +58,15 @@ KILLS = {
     "follower killed": 1,
     "etcd member killed": 3,
     "controller killed": 2,
+    "worker stopped": 1,
+    "leader stopped": 1,
+    "etcd member stopped": 1,
 }
-"""And how often each, in parts."""
+"""And how often each, in parts. What is stopped ends no connection and answers nobody, as on a machine that is gone; it
+goes on once it has a successor, and is to be believed by nobody."""
+SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
+STOPPED_S = 8.0
+"""At least. Longer than a lease."""
 
 
 @dataclass
@@ -111,6 +119,8 @@ class Campaign:
         self.health = {url: PlainClient(url, HEALTH_S, asks) for url in lab.fabric_urls}
         self._asked: dict[int, asyncio.Task[dict[str, Any] | None]] = {}
         """Fabric managers, by number: the last question how they are."""
+        self._stopped: dict[int, asyncio.Task[None]] = {}
+        """By process."""
         self._groups: dict[str, dict[str, Any]] = {}
         self.unheard: dict[str, str] = {}
         """Why fabric managers did not tell how they are, by URL."""
@@ -144,9 +154,10 @@ class Campaign:
         finally:
             for task in (*callers, keeper):
                 task.cancel()
-            for asked in self._asked.values():
-                asked.cancel()
-            await asyncio.gather(*callers, keeper, *self._asked.values(), return_exceptions=True)
+            others = [*self._asked.values(), *self._stopped.values()]
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*callers, keeper, *others, return_exceptions=True)
         with contextlib.suppress(LabError):
             self.lab.supervisor.check()
         self._look_at_history(await self._history())
@@ -333,22 +344,22 @@ class Campaign:
 
     async def _kill(self, kind: str, leader: int, told: dict[str, Any]) -> float:
         what, how = kind.split(" ", 1)
-        number = signal.SIGKILL if how.endswith("killed") else signal.SIGTERM
+        number = SIGNALS.get(how.rpartition(" ")[2], signal.SIGTERM)
         if what == "etcd":
-            self.lab.end(f"etcd-{self.draw.randrange(MEMBERS)}", number)
+            self._end(f"etcd-{self.draw.randrange(MEMBERS)}", number)
             return await self._until(self._written, "the store takes writes")
         if what == "controller":
-            self.lab.end("controller", number)
+            self._end("controller", number)
             await asyncio.sleep(AGAIN_S)
             return 0.0
         if what == "follower":
-            self.lab.end(f"fabric-manager-{(leader + 1) % MANAGERS}", number)
+            self._end(f"fabric-manager-{(leader + 1) % MANAGERS}", number)
             return 0.0
         if what == "leader":
             self.workers = workers = frozenset(worker["name"] for worker in told["workers"] if worker["groups"])
             self.alone = not await self._followed(leader)
             before, led = self.lab.process(f"fabric-manager-{leader}"), time.monotonic()
-            self.lab.end(f"fabric-manager-{leader}", number)
+            self._end(f"fabric-manager-{leader}", number)
             left = set(workers)
 
             async def taken_over() -> bool:
@@ -367,7 +378,7 @@ class Campaign:
             return time.monotonic() - led
         busy = [one for one in told["workers"] if one["groups"]]
         worker = self.draw.choice(busy or told["workers"])
-        kill_process(worker["pid"], number)
+        self._send(worker["pid"], number)
         mine = {name: row for name, row in self._groups.items() if row["worker"] == worker["name"]}
 
         async def moved() -> bool:
@@ -383,6 +394,24 @@ class Campaign:
             return True
 
         return await self._until(moved, f"the groups of {worker['name']} are others'")
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        process = self.lab.process(name)
+        process.expected = True
+        self._send(process.popen.pid, number)
+
+    def _send(self, pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            self._stopped[pid] = asyncio.create_task(self._go_on(pid))
+
+    async def _go_on(self, pid: int) -> None:
+        try:
+            await asyncio.sleep(STOPPED_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def _all_told(self, worker: str) -> bool:
         """This worker has no group any more: one that has none ends with the process that started it."""
@@ -489,6 +518,7 @@ class Campaign:
     def figures(self) -> dict[str, Any]:
         """For docs/results."""
         timed = [one for one in self.takeovers if one.kind.split(" ")[0] in ("worker", "leader")]
+        timed = [one for one in timed if not one.kind.endswith("stopped")]  # these cost a lease as well
         times = sorted(one.seconds for one in timed if not one.alone)
         kinds = {kind: [one.seconds for one in self.takeovers if one.kind == kind] for kind in KILLS}
         return {

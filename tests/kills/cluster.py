@@ -5,9 +5,7 @@ Whatever ends is started again, as a machine's service manager would."""
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -131,12 +129,6 @@ class Cluster(Lab):
     def process(self, name: str) -> Process:
         return next(process for process in reversed(self.supervisor.processes) if process.name == name)
 
-    def end(self, name: str, number: signal.Signals) -> None:
-        process = self.process(name)
-        process.expected = True
-        with contextlib.suppress(ProcessLookupError):
-            process.popen.send_signal(number)
-
     def ended(self) -> list[str]:
         """Those that are gone, each name once."""
         names = {process.name for process in self.supervisor.processes if process.name.startswith(KINDS)}
@@ -144,11 +136,6 @@ class Cluster(Lab):
 
 
 KINDS = ("etcd-", "fabric-manager-", "controller")
-
-
-def kill_process(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 Say = Callable[[str], None]

@@ -8,6 +8,9 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
+from datacast.controller.southbound import reporter as reporter_module
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
 from datacast.controller.southbound.told import LinkReport
@@ -103,3 +106,28 @@ def test_what_happens_while_there_is_no_fabric_manager_holds_nobody_up_and_is_no
                 heard += decoder.feed(connection.recv(1 << 16))
         reporter.stop()
     assert [m["n"] for m in heard if m["type"] == "link"] == [5000]
+
+
+def test_a_reporter_goes_on_to_the_next_fabric_manager_where_one_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one answers some heartbeats, and then none: it hangs, and its kernel keeps the connection."""
+    monkeypatch.setattr(reporter_module, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(reporter_module, "RETRY_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (first, second))
+        reporter = Reporter(addresses, lambda: [], lambda node, error: None)
+        reporter.start()
+        connection, _ = first.accept()
+        with connection:
+            decoder, beats = framing.Decoder(), 0
+            connection.sendall(framing.encode({"type": "registered", "node": "s1", "silence_beats": 3}))
+            while data := connection.recv(1 << 16):
+                for _ in decoder.feed(data):
+                    beats += 1
+                    if beats in (2, 4):
+                        connection.sendall(framing.encode({"type": "heard"}))
+            assert beats in (6, 7)
+        second.settimeout(60)
+        second.accept()[0].close()
+        first.settimeout(60)
+        first.accept()[0].close()  # and back, as nobody is there
+        reporter.stop()

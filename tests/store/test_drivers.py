@@ -22,6 +22,7 @@ from etcd import Etcd
 from small import run
 
 from datacast.services.store import Conflict, Entry, Lost, StoreError, open_store
+from datacast.services.store import etcd as driver
 from datacast.services.store.etcd import TIMEOUT_S, EtcdStore
 from datacast.services.store.etcd_answers import Left, Renewed
 from datacast.services.store.sqlite import VERSION, SqliteStore
@@ -140,6 +141,65 @@ def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp
 
     with Etcd(tmp_path, 3) as cluster:
         run(scenario(cluster))
+
+
+@pytest.mark.slow
+def test_a_member_that_is_cut_off_from_the_others_ends_a_watch(tmp_path: Path) -> None:
+    """It hears of nothing any more: a fabric manager that follows would wait for ever for the leader's end."""
+
+    async def scenario(cluster: Etcd) -> None:
+        store = open_store(f"etcd://127.0.0.1:{cluster.clients[0]}")
+        await store.put("a", "1", 0)
+        watch = store.watch("a")
+        assert (await anext(watch)).value == "1"
+        cluster.kill(1)
+        cluster.kill(2)
+        with pytest.raises(StoreError, match="no leader"):
+            await asyncio.wait_for(anext(watch), 60)
+        await store.close()
+
+    with Etcd(tmp_path, 3) as cluster:
+        run(scenario(cluster))
+
+
+def test_a_watch_of_a_member_that_is_silent_goes_on_at_the_next(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its machine is gone, and nobody ends the connection. Nothing that changes meanwhile is missed, or told twice."""
+    monkeypatch.setattr(driver, "QUIET_S", 0.3)
+    watches = 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal watches
+        asked = await reader.readuntil(b"\r\n\r\n")
+        watches += asked.startswith(b"POST /v3/watch ")
+        await reader.read()  # until the store gives it up
+        writer.close()
+
+    async def scenario() -> list[str | None]:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        other = open_store(etcd.url)
+        revision = await other.put("quiet", "1", 0)
+        store = open_store(f"etcd://127.0.0.1:{server.sockets[0].getsockname()[1]},{etcd.url.removeprefix('etcd://')}")
+        seen: list[str | None] = []
+
+        async def look() -> None:
+            async for change in store.watch("quiet"):
+                seen.append(change.value)
+                if change.value == "3":
+                    return
+
+        looking = asyncio.create_task(look())
+        for value in ("2", "3"):
+            before = watches
+            while watches < before + 2:  # all ways are silent but one, and it is asked in turn
+                await asyncio.sleep(0.01)
+            revision = await other.put("quiet", value, revision)
+        await asyncio.wait_for(looking, 60)
+        await store.close()
+        await other.close()
+        server.close()
+        return seen
+
+    assert run(scenario()) == ["1", "2", "3"] and watches >= 3
 
 
 @pytest.mark.parametrize(
