@@ -503,8 +503,9 @@ def make_plan_for(
     except PlanError as error:
         if error.code != "payload_too_big":
             raise
-        mtu = min(data["mtu"] for *_, data in graph.edges(data=True))
-        room = (mtu - wire.HEADER_LEN - payload) // wire.LABEL_LEN
+        # Links that carry no such piece at all say nothing of how deep a stack may be.
+        rooms = [(data["mtu"] - wire.HEADER_LEN - payload) // wire.LABEL_LEN for *_, data in graph.edges(data=True)]
+        room = min((labels for labels in rooms if labels > 0), default=0)
         if room < 1:
             raise
         return make_plan(shallow(graph, room), source, receivers, options, load)

@@ -242,11 +242,11 @@ class RatedForest:
     def _fitting(self, given: Delivery) -> Rated | None:
         """Its routes: where few receivers are left and no tree branches, a segment may be longer than the group's
         pieces leave room for, and is cut in two. Raises RouteError."""
-        mtu = min((data["mtu"] for *_, data in self.graph.edges(data=True)), default=0)
+        mtus = [min(self.graph.edges[arc]["mtu"] for arc in tree.arcs) for tree in given.trees]
         for low in (False, True):
             network = self.network.shallower(self.labels) if low else self.network
             plan = with_routes(network, self.source, given)
-            if all(route.payload(mtu) >= self.payload for route in plan.routes):
+            if all(route.payload(mtu) >= self.payload for route, mtu in zip(plan.routes, mtus, strict=True)):
                 return plan
         log.warning("the trees from %s stay: pieces of %d bytes fit no plan", self.source, self.payload)
         return None

@@ -432,6 +432,17 @@ def test_a_group_that_is_resumed_for_one_receiver_keeps_the_size_of_its_pieces(s
         assert again.labels <= again.room <= first.room
 
 
+def test_a_link_beside_the_trees_that_carries_no_piece_does_not_end_a_group_that_is_resumed() -> None:
+    """Its trees for one receiver have longer segments than the group's pieces leave room for."""
+    net = graph(9000, make=lambda: topologies.parse("bcube:4,1"))
+    first = make_plan(net, "00", SIX, GroupOptions())
+    net.add_node("small", kind="host", forwards=False)
+    net.add_edge("small", "s0.0", ports={"small": 0, "s0.0": 4}, rate_bps=None, mtu=1500, up=True)
+    for name in SIX:
+        again = make_plan_for(first.payload, net, "00", [name], GroupOptions())
+        assert again.payload == first.payload and again.trees
+
+
 def test_receivers_for_whom_no_tree_has_room_are_as_good_as_cut_off() -> None:
     """They were waited for for ever."""
     net = graph(1500, make=lambda: topologies.parse("bcube:4,1"))

@@ -369,3 +369,26 @@ def test_no_tree_is_planned_that_takes_long_for_a_piece():
         assert made is not None and min(tree.rate_bps for tree in made.trees) >= 0.99 * least
         assert made.got["31"] >= max(forest.caps["31"], least) * 0.99
         assert set(made.got) == {name for tree in made.trees for name in tree.receivers}
+
+
+def test_a_link_that_no_tree_uses_may_carry_less_than_a_piece(caplog: pytest.LogCaptureFixture) -> None:
+    """One of 1,500 bytes anywhere in the fabric had every new plan refused, and who was cut off meanwhile given up."""
+    g = fabric()
+    g.add_node("small", kind="host", forwards=False)
+    g.add_edge("small", "s0.0", ports={"small": 0, "s0.0": 4}, rate_bps=FAST, mtu=1500, up=True)
+    it = forest(g)
+    parent, child = it.ways[1].arcs[0]
+    change = it.update([(parent, child, False)], SIX)
+    assert 1 in change.lost and change.unnamed and not change.cut_off and not it.treeless
+    assert "fit no plan" not in caplog.text
+
+
+def test_a_tree_over_a_link_that_carries_less_than_a_piece_is_refused() -> None:
+    g = fabric()
+    it = forest(g)
+    for u, v in (("31", "s0.3"), ("31", "s1.1")):
+        g.edges[u, v]["mtu"] = 1500
+    before = {number: way.arcs for number, way in it.ways.items()}
+    parent, child = it.ways[1].arcs[0]
+    it.update([(parent, child, False)], SIX)
+    assert {number: way.arcs for number, way in it.ways.items()} == before
