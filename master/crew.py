@@ -245,11 +245,16 @@ class Crew:
 
     async def open(self) -> None:
         """Raises GroupError as `first`."""
-        await self.first(requests.OPEN, self._parts(self.in_touch()), self.opening())
+        asked = self.in_touch()
+        await self.first(requests.OPEN, self._parts(asked), self.opening())
         now = time.monotonic()
-        for member in self.in_touch():
-            member.opened, member.heard, member.state = True, now, "open"
+        for member in asked:
+            if member.state == "failed" or member.aside:
+                continue
+            member.opened, member.heard = True, now
             member.met = self.began = True
+            if not member.final:  # who has had the file from before says so ahead of its answer
+                member.state = "open"
 
     def opening(self) -> Opening:
         self._routed += 1

@@ -315,9 +315,10 @@ class Group:
         self._reactions.kick()
 
     def _check_quorum(self) -> None:
+        """Of a group that begins: one that another master goes on with has had it, whoever has failed since."""
         quorum = self.transfer.options.quorum
-        ready = sum(m.opened for m in self.crew.receivers)
-        if quorum is not None and ready < quorum:
+        ready = sum(m.opened or m.state == "done" for m in self.crew.receivers)
+        if quorum is not None and self.transfer.order.adopt is None and ready < quorum:
             raise GroupError("quorum", f"{ready} receivers are ready, the quorum is {quorum}")
 
     async def _stat(self) -> None:

@@ -1,0 +1,67 @@
+"""Whom a master counts as ready, whom it believes, and that it says how its group has ended; the agents play the
+signalling only."""
+
+from __future__ import annotations
+
+import time
+
+from fake_agents import FakeAgent
+from simulated import run
+from small import star, until
+
+from lab import lab
+
+SIZE = 12_000_000
+RATE = 700.0
+
+
+def test_a_group_that_had_its_quorum_goes_on_with_another_master_whoever_is_done_or_has_failed() -> None:
+    """It was ended: only those who had still to be served counted as ready."""
+
+    async def scenario():
+        async with lab(star(4), rates=[RATE]) as it:
+            agents = it.world.agents
+            for name in ("h2", "h3"):
+                agents[name].stall_done = True
+            group = await it.start("h0", ["h1", "h2", "h3"], SIZE // 8, quorum=3)
+            receivers = (await until(lambda: it.masters.groups.get(group["id"]), "its master")).crew.members
+            await until(lambda: receivers["h1"].state == "done", "the first is done")
+            agents["h3"].emit(group["id"], {"event": "failed", "code": "disk_full", "error": "no space"})
+            await until(lambda: receivers["h3"].state == "failed", "another one fails")
+
+            def told() -> list[str]:
+                figures = it.manager.groups.get(group["id"]).progress.receivers
+                return [figures[name].state for name in ("h1", "h3") if name in figures]
+
+            await until(lambda: told() == ["done", "failed"], "the fabric manager knows")
+            await it.masters.kill(group["id"])
+            agents["h2"].stall_done = False
+            agents["h3"].stall_done = False
+            return await it.end(group)
+
+    record = run(scenario())
+    assert record["epoch"] == 2 and record["state"] == "done", record["error"]
+
+
+def test_a_receiver_that_has_the_file_from_before_counts_for_the_quorum_and_is_let_go(monkeypatch) -> None:
+    """It says so ahead of its answer to `open`, and was taken for one that had never been opened."""
+    opens = FakeAgent._open
+
+    def _open(agent, group, part, body):
+        answer = opens(agent, group, part, body)
+        if agent.name == "h1":
+            role = agent.roles[group]
+            role.state, role.t_done_ns = "done", time.time_ns()
+            agent.emit(group, {"event": "done", "t_ns": role.t_done_ns})
+        return answer
+
+    monkeypatch.setattr(FakeAgent, "_open", _open)
+
+    async def scenario():
+        async with lab(star(4), rates=[RATE]) as it:
+            record = await it.end(await it.start("h0", ["h1", "h2", "h3"], SIZE // 8, quorum=3))
+            await until(lambda: not any(agent.roles for agent in it.world.agents.values()), "all have let it go", 10)
+            return record
+
+    record = run(scenario())
+    assert record["state"] == "done", record["error"]
