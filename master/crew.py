@@ -78,6 +78,8 @@ class Crew:
         self._routed, self._under_way, self._looked = 0, 0, -1
         """Number of the last `open` or `reroute`; orders not acknowledged yet; the entry told with the last look."""
         self._branches = Branches(view, self.members)
+        self._handed = set[str]()
+        """Members that the source's agent was asked about over this connection: it tells events of these alone."""
         self._rewire = self.closed = False
         self.visits = Visits(self, away)
 
@@ -156,7 +158,10 @@ class Crew:
         while True:
             source = self._lead = self.source
             source.addr = self.view.address(source.name) or source.addr
-            self._root = Line(self._agents, source.name, source.addr, self.group, self.epoch, self.on_event, self.wake)
+            if self._root is not None:  # to another root, perhaps: nobody would ever leave that one
+                self._root.leave()
+            self._handed = {source.name}
+            self._root = Line(self._agents, source.name, source.addr, self.group, self.epoch, self._told, self.wake)
             try:
                 await self._root.connect(REQUEST_S)
                 return
@@ -169,6 +174,13 @@ class Crew:
                 if error.silent:
                     log.warning("group %s: %s, waiting", self.group, error.message)
             await asyncio.sleep(VISIT_S)
+
+    def _told(self, event: AnyEvent) -> None:
+        """Over the common tree."""
+        if event.n in self._handed:
+            self.on_event(event)
+        else:
+            log.warning("group %s: the source's agent tells of %.64s, whom it was not handed", self.group, event.n)
 
     def _source_gone(self, error: SignallingError) -> GroupError:
         assert self._lead
@@ -194,6 +206,7 @@ class Crew:
         longer than a frame. Raises GroupError when the source's agent does not answer."""
         root, lead = self._root, self._lead
         assert root and lead
+        self._handed.update([m.name for m in members])
         trees = self._branches.to(lead, members, parts)
         patience = max(0.0, REQUEST_S - timeout)
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import requests
 from .agents import Line
 from .answers import StatusAnswer
+from .events import AnyEvent
 from .members import Member
 from .signalling import Branch, Connection, SignallingError, Visit
 
@@ -46,7 +47,8 @@ class Visits:
 
     def __init__(self, crew: Crew, away: Away) -> None:
         self._crew, self._away = crew, away
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, Member] = {}
+        """One that joins again is another member, and is visited although the visit of the one before has not ended."""
 
     def suspect(self, member: Member) -> None:
         """Take it out of the common tree until it has everything again."""
@@ -56,8 +58,8 @@ class Visits:
         member.suspect = True
         self._crew.rewire()
         member.away_since = member.away_since or member.heard or time.monotonic()
-        if member.name not in self._under_way:
-            self._under_way.add(member.name)
+        if self._under_way.get(member.name) is not member:
+            self._under_way[member.name] = member
             self._crew.spawn(self._visit(member))
         self._crew.wake()
 
@@ -81,7 +83,8 @@ class Visits:
                 if member.suspect and not member.over and not member.aside:
                     await asyncio.sleep(VISIT_S)
         finally:
-            self._under_way.discard(member.name)
+            if self._under_way.get(member.name) is member:
+                del self._under_way[member.name]
 
     async def _recover(self, member: Member, visit: Visit) -> None:
         member.addr = visit.connection.address
@@ -196,15 +199,25 @@ class Visits:
         member.suspect = False
         self.suspect(member)
 
+    def _events_of(self, name: str) -> Callable[[AnyEvent], None]:
+        """A member that is visited was handed nobody else, and tells of itself alone."""
+
+        def on_event(event: AnyEvent) -> None:
+            if event.n == name:
+                self._crew.on_event(event)
+            else:
+                log.warning("group %s: %s tells of %.64s, whom it was not handed", self._crew.group, name, event.n)
+
+        return on_event
+
     @contextlib.asynccontextmanager
     async def _at(self, member: Member) -> AsyncIterator[Visit]:
         """Over a connection of its own, to a member that is out of touch. Raises SignallingError."""
         await self._crew.view.visits.next()
         addr = self._crew.view.address(member.name) or member.addr
         security, turns, epoch = self._crew.view.client.security, self._crew.view.visits, self._crew.epoch
-        connection = Connection(
-            addr, self._crew.on_event, name=member.name, security=security, epoch=epoch, turns=turns
-        )
+        own = self._events_of(member.name)
+        connection = Connection(addr, own, name=member.name, security=security, epoch=epoch, turns=turns)
         try:
             await connection.connect(VISIT_S)
             yield Visit(connection, self._crew.group)

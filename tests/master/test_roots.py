@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 from simulated import run
-from small import bcube41, star
+from small import bcube41, star, until
 
 from datacast.core.trees import Network
 from datacast.fabric_manager.api import GroupOptions
@@ -238,3 +238,27 @@ def test_requests_that_make_no_sense_are_refused(spec, code: str) -> None:
     with pytest.raises(Problem) as told:
         run(scenario())
     assert told.value.code == code
+
+
+def test_a_group_that_has_ended_holds_no_agent_s_connection() -> None:
+    """Where requests began at another root meanwhile, the one before kept the group, and its connection, for ever."""
+
+    async def scenario():
+        async with lab(star(5), rates=[300.0]) as it:
+            it.world.sizes["/srv/file"] = 12_000_000
+            asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+            group = await it.client.create_group(asked)
+            await it.running(group, 20)
+            crew = it.masters.groups[group["id"]].crew
+            for name in ("h0", "h1", "h0"):
+                it.world.agents[name].pause()
+                await until(lambda name=name: crew._lead is not None and crew._lead.name != name, "another one leads")
+                it.world.agents[name].resume()
+                await until(lambda name=name: not crew.members[name].suspect, "it is back")
+            record = await it.end(group)
+            ((worker, _, _),) = it.masters._workers
+            await until(lambda: not worker.groups and not worker._parting, "the worker has let it go")
+            return record, [shared.name for shared in worker.agents._shared.values() if shared.users]
+
+    record, used = run(scenario())
+    assert record["state"] == "done" and not used

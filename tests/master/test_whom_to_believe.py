@@ -65,3 +65,40 @@ def test_a_receiver_that_has_the_file_from_before_counts_for_the_quorum_and_is_l
 
     record = run(scenario())
     assert record["state"] == "done", record["error"]
+
+
+def test_a_host_that_the_master_speaks_with_tells_of_those_it_was_asked_about_alone() -> None:
+    """One that was out of touch, and the source, had whoever they named done."""
+
+    async def scenario():
+        async with lab(star(4), agents=["h0", "h1", "h2"], rates=[RATE]) as it:
+            agents = it.world.agents
+            agents["h2"].stall_done = True
+            group = await it.start("h0", ["h1", "h2", "h3"], SIZE // 4, quorum=1)
+            crew = (await until(lambda: it.masters.groups.get(group["id"]), "its master")).crew
+            await it.running(group, 10)
+
+            def lie(name: str) -> dict:
+                return {"type": "event", "group": group["id"], "n": name, "event": "done", "t_ns": 1}
+
+            agents["h0"]._pass_up(lie("h3"))  # it has no agent, and nobody was asked about it
+            opens = agents["h1"]._open
+
+            def opened(*given):
+                answer = opens(*given)
+                if crew.members["h1"].suspect:
+                    agents["h1"]._pass_up(lie("h2"))
+                return answer
+
+            agents["h1"]._open = opened
+            agents["h1"].pause()
+            await until(lambda: crew.members["h1"].suspect, "it is out of touch")
+            agents["h1"].resume()
+            await until(lambda: not crew.members["h1"].suspect, "it is back")
+            states = crew.members["h2"].state, crew.members["h3"].state
+            agents["h2"].stall_done = False
+            await it.world.add(["h3"], it.manager.signalling_address)
+            return states, await it.end(group)
+
+    states, record = run(scenario())
+    assert states == ("running", "waiting") and record["state"] == "done"
