@@ -120,10 +120,16 @@ class Attendance:
         self._t.finale = True
         for member in waiting:
             member.aside = False
+        self._come(waiting)
         self._reactions.others = True
         await self._reactions.react()
         for member in waiting:
             self._crew.visits.call_back(member)
+
+    def _come(self, members: list[Member]) -> None:
+        """Pieces that one waited for alone are given up when it fails or leaves: who has joined again needs them."""
+        if self._t.scheduler is not None:
+            self._t.scheduler.come(frozenset(m.name for m in members))
 
     def call_back(self, member: Member) -> None:
         """One that was set aside goes on with the others."""
@@ -140,9 +146,11 @@ class Attendance:
             return
         addr = self._t.view.address(name)
         member = self._crew.members[name] = Member(name, "receiver", addr or "", heard=time.monotonic())
+        member.wants = self._t.shards.bytes_of(name) if self._t.shards else None
         if not addr:
             member.fail("no_agent", f"host {name} has no agent")
         elif self._t.finale:
+            self._come([member])
             self._reactions.others = True
             await self._reactions.react()
             self._crew.visits.suspect(member)

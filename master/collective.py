@@ -108,8 +108,9 @@ class Collective:
             part.gone(names)
 
     def come(self, names: Names) -> None:
+        """Each root sends what it sends to the others, and what it has yet to get it will be offered."""
         for root, part in self._parts.items():
-            part.come(names - {root})
+            part.come(names - {root}, [block for block, home in self.home.items() if home == root])
 
     def again(self, block: int, to: Names | None = None) -> bool:
         root = self.home.get(block)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .shards import Wanted
@@ -431,13 +431,17 @@ class Scheduler:
         for run in later:
             self._wait(one, *run)
 
-    def come(self, names: Names) -> None:
-        """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass."""
+    def come(self, names: Names, blocks: Iterable[int] | None = None) -> None:
+        """Receivers that were not there, or not any more: all pieces wait for them, and what they hold they pass.
+        `blocks`: of these, where others are not sent from here."""
         names = names - (self.everyone - self._gone)
-        if names and self.everyone != ALL:
-            self._gone -= names
-            self.everyone |= names
-            self._wait(names, 0, self.pieces)
+        if not names or self.everyone == ALL:
+            return
+        self._gone -= names
+        self.everyone |= names
+        per = self.per_block
+        for first, count in [(0, self.pieces)] if blocks is None else [(b * per, per) for b in sorted(blocks)]:
+            self._wait(names, first, min(count, self.pieces - first))
 
     def drain(self) -> set[int]:
         """Nothing waits here any more; returns the blocks that did."""

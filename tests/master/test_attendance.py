@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from datacast.master import visits
 from datacast.master.attendance import Attendance
 from datacast.master.members import Member
+from datacast.master.schedule import Scheduler
+from datacast.master.shards import Shards
 from datacast.master.signalling import Branch
 from datacast.master.visits import Away, Visits
 
@@ -112,3 +116,45 @@ def test_one_that_is_there_does_not_join_again_unless_it_had_failed(state: str, 
     members = {"h": one}
     asyncio.run(Attendance(Mock(finale=False), Mock(members=members), Mock(), Mock()).join("h"))
     assert (members["h"] is not one) == again
+
+
+def test_one_that_joins_again_is_visited_although_the_visit_of_the_one_before_has_not_ended() -> None:
+    """It was waited for for ever: whoever was to be visited was known by its name."""
+    begun: list[Coroutine[Any, Any, None]] = []
+    visits = Visits(Mock(closed=False, spawn=begun.append), Mock())
+    before, now = receiver("h", 0, 0.0), receiver("h", 0, 0.0)
+    visits.suspect(before)
+    before.fail("unreachable", "it did not answer")
+    visits.suspect(now)
+    assert len(begun) == 2
+    asyncio.run(begun[0])  # that one has failed: it is over
+    now.suspect = False
+    visits.suspect(now)
+    assert len(begun) == 2, "it is visited already"
+    now.fail("unreachable", "it did not answer")
+    asyncio.run(begun[1])
+    again = receiver("h", 0, 0.0)
+    visits.suspect(again)
+    assert len(begun) == 3
+    begun[2].close()
+
+
+@pytest.mark.parametrize("finale", [False, True])
+def test_ranges_that_one_alone_wants_are_sent_when_it_joins_again(finale: bool) -> None:
+    """They are given up when it fails or leaves: it waited for ever, and was said to have had all of the file."""
+    rows, pieces = {"a": [(0, 5)], "b": [(5, 5)]}, {"a": [(0, 50)], "b": [(50, 50)]}
+    scheduler = Scheduler(100, 10, [0], 1000.0, reach={0: frozenset("ab")}, wants=pieces)
+    scheduler.gone(frozenset("b"))
+    assert scheduler.pooled == 50
+    members = {"a": receiver("a", 50, 0.0), "b": receiver("b", 0, 0.0)}
+    members["b"].fail("disk_full", "no space")
+    members["a"].state = "done"
+    transfer = Mock(finale=finale, scheduler=scheduler, shards=Shards(rows, 1000, 100))
+    crew, reactions = Mock(members=members), Mock(react=AsyncMock())
+    attendance = Attendance(transfer, crew, Mock(), reactions)
+    asyncio.run(attendance.join("b"))
+    crew.receivers = list(members.values())
+    asyncio.run(attendance.serve_those_aside())
+    assert scheduler.pooled == 100 and members["b"].wants == 500
+    visited = crew.visits.suspect if finale else crew.visits.call_back
+    assert [call.args[0] for call in visited.call_args_list] == [members["b"]]

@@ -268,3 +268,21 @@ def test_the_command_tells_a_url_from_a_file() -> None:
         with pytest.raises(typer.BadParameter, match=f"is {meant} meant"):
             parse_origin(typed, [], None, None)
     assert parse_origin("s3:b", ["a"], None, None).source_path.endswith("/s3:b"), "a file may be called so"
+
+
+def test_who_joins_again_gets_of_each_root_what_that_one_sends() -> None:
+    """Blocks that nobody else wants are given up when it goes; a root has only those that it was offered."""
+    wants = {"a": [(0, 40)], "b": [(40, 60)]}
+    parts = {
+        root: Scheduler(100, 10, [tree], 1000.0, pool=[], reach={tree: frozenset("ab")}, wants=wants)
+        for tree, root in enumerate(("r0", "r1"))
+    }
+    several = Collective(parts)
+    for block, root in ((0, "r0"), (5, "r0"), (6, "r1"), (7, "r1")):
+        several.offer(block, root)
+    several.gone(frozenset("b"))
+    assert [part.pooled for part in parts.values()] == [10, 0]
+    several.come(frozenset("b"))
+    assert [part.pooled for part in parts.values()] == [20, 20]
+    several.offer(9, "r0")
+    assert parts["r0"].pooled == 30
