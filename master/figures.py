@@ -87,7 +87,7 @@ class Figures:
         if not member.sends:
             log.warning("group %s: digests of %s dropped: it is not the source", self._t.id, member.name)
             return
-        good = of_blocks(rows, self._t.blocks if self._t.plan else 0)
+        good = of_blocks(rows, self._t.blocks if self._t.scheduler else 0)  # before, it is not cut into blocks yet
         if len(good) < len(rows):
             log.warning("group %s: %d malformed digests of %s dropped", self._t.id, len(rows) - len(good), member.name)
         self._digests.put(self._vouched(member, good), now)

@@ -217,10 +217,10 @@ class Paces:
         self._looks.append(look)
         if now - (first := self._looks[0]).at >= RATE_S:
             self._best.put(names, list(map(max, self._best.column(names), self._rates(seen, first, now))))
+        before, self._moved = self._moved, {}  # of who is away nothing is due, and a look is large
         for one in seen:
-            before = self._moved.get(one.name)
-            if before is None or before.held.get(one.name) != one.held:
-                self._moved[one.name] = look
+            moved = before.get(one.name)
+            self._moved[one.name] = moved if moved is not None and moved.held.get(one.name) == one.held else look
         if self._begun is None and any(look.held.values()):
             self._begun = Look(now, dict.fromkeys(look.held, 0), look.due, like=look)
 

@@ -14,6 +14,7 @@ import pytest
 from datacast.master import events, visits
 from datacast.master.answers import Answer, Reader, Results, StatusAnswer, TreeCounts
 from datacast.master.crew import REOPEN_MAX, Crew
+from datacast.master.digests import Digests
 from datacast.master.figures import Figures
 from datacast.master.looks import UNKNOWN, Look, Row, Tally
 from datacast.master.members import Counts, Log, Member
@@ -258,3 +259,17 @@ def test_how_far_a_tree_is_says_its_root_and_nobody_else() -> None:
     figures.on_event(events.Progress("g", "h0", 7, 3))
     assert [call.args[:2] for call in (scheduler.status.call_args, scheduler.sent.call_args)] == [(7, 1 << 40), (7, 3)]
     assert list(transfer.source_trees) == ["7"]
+
+
+def test_digests_that_come_before_the_file_is_cut_into_blocks_wait_until_they_are_told_again() -> None:
+    """Over a connection that was there for the master before: they ended a group that fetches."""
+    silent, told = Mock(), Digests()
+    fetcher = Member("h1", "receiver", "", sends=True)
+    transfer = SimpleNamespace(id="g", plan=Mock(), blocks=9, scheduler=None, news=False, wake=Mock())
+    vouched = Mock(side_effect=lambda member, rows: rows)
+    crew = Mock(members={"h1": fetcher})
+    figures = Figures(transfer, crew, told, resumed=silent, vouched=vouched, not_fetched=silent)  # type: ignore[arg-type]
+    for scheduler, rows in ((None, []), (Mock(), [(3, "0" * 64)])):
+        transfer.scheduler = scheduler
+        figures.on_event(events.Digests("g", "h1", [(3, "0" * 64)]))
+        assert vouched.call_args.args[1] == rows

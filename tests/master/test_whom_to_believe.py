@@ -4,11 +4,14 @@ signalling only."""
 from __future__ import annotations
 
 import time
+from unittest.mock import AsyncMock
 
 from fake_agents import FakeAgent
 from simulated import run
-from small import star, until
+from small import bcube41, star, until
 
+from datacast.fabric_manager.api import FabricManagerClient
+from datacast.services.problems import Problem
 from lab import lab
 
 SIZE = 12_000_000
@@ -65,6 +68,22 @@ def test_a_receiver_that_has_the_file_from_before_counts_for_the_quorum_and_is_l
 
     record = run(scenario())
     assert record["state"] == "done", record["error"]
+
+
+def test_a_group_that_ends_while_it_asks_for_more_tree_ids_says_so(monkeypatch) -> None:
+    """Its report was not to be had, and the fabric manager took it for running for ever."""
+    refused = Problem(503, "no_store", "no ids just now", remedy="wait")
+    monkeypatch.setattr(FabricManagerClient, "tree_ids", AsyncMock(side_effect=refused))
+
+    async def scenario():
+        async with lab(bcube41(), rates=[RATE]) as it:
+            it.world.sizes["/srv/file"] = SIZE
+            asked = {"source": "00", "other_sources": ["01", "02", "03", "10", "11", "12", "13", "20"]}
+            asked |= {"receivers": ["21", "22"], "source_path": "/srv/file"}
+            return await it.end(await it.client.create_group(asked))
+
+    record = run(scenario())
+    assert (record["state"], record["error"]["message"]) == ("failed", "no ids just now")
 
 
 def test_a_host_that_the_master_speaks_with_tells_of_those_it_was_asked_about_alone() -> None:
