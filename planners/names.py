@@ -33,7 +33,14 @@ def _one_rate(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> 
 
 
 def _shared(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> list[RateTree]:
-    """A tree whose hops share cables as TCP would: as nested trees, one per rate."""
+    """A tree whose hops share cables as TCP would: as nested trees, one per rate. Who cannot be reached over it is left
+    out."""
+    reached, there = {source}, []
+    for parent, child in hops:
+        if parent in reached and net.path(parent, child):
+            reached.add(child)
+            there.append((parent, child))
+    hops = there
     rates = fair(net, hops, net.capacity)
     trees: list[RateTree] = []
     below = 0.0

@@ -200,3 +200,15 @@ def test_a_tree_that_carries_next_to_nothing_of_its_groups_rate_is_left_out() ->
         edges = [(name, switch, rate) for switch, rate in (("s1", 10**9), ("s2", thin)) for name in ("a", "b", "c")]
         g = network(edges, {"s1", "s2"})
         assert len(deliver(g, Network(g), "a", ["b", "c"], default=10**9).trees) == trees
+
+
+@pytest.mark.parametrize("name", ["flat-tree", "random-pipeline", "stable", "datacast"])
+def test_hosts_out_of_reach_are_left_out_between_hosts_too(name: str) -> None:
+    """It ended with an exception of ours; and who has two networks passes nothing from one to the other."""
+    cables = [("a", "s", 10), ("b", "s", 10), ("c", "s", 10), ("away", "s", 10), ("a", "t", 10), ("d", "t", 10)]
+    g = network(cables, {"s", "t"})
+    g.edges["away", "s"]["up"] = False
+    net = planners.hosts(g)
+    plan = planners.plan(net, "a", ["b", "c", "away", "d"], name)
+    sound(net, plan)
+    assert plan.got["away"] == 0 and sum(map(bool, plan.got.values())) >= 2
