@@ -221,11 +221,11 @@ class Simulation:
 
     def host(self, name: str) -> None:
         """Add a host."""
-        self._vertices[name] = self._lib.sim_vertex(self._sim, True)
+        self._vertices[name] = self._check(self._lib.sim_vertex(self._sim, True))
 
     def switch(self, name: str) -> None:
         """Add a switch."""
-        self._vertices[name] = self._lib.sim_vertex(self._sim, False)
+        self._vertices[name] = self._check(self._lib.sim_vertex(self._sim, False))
 
     def cable(
         self, a: str, b: str, rate: int, delay: int = 5000, queue: int = 100, ports: Mapping[str, int] | None = None

@@ -43,6 +43,8 @@ sim *sim_new(uint64_t seed, int framing)
 
 int sim_vertex(sim *s, bool host)
 {
+  if (s->ready)
+    return sim_fail(s, "the network cannot change once it runs");
   s->vertices = grow(s->vertices, s->n_vertices, sizeof *s->vertices);
   s->vertices[s->n_vertices] = (struct vertex){.host = host};
   s->memory.huge = s->n_vertices >= LARGE;
@@ -240,6 +242,8 @@ int sim_schedule(sim *s, int group, uint64_t start, uint64_t stop)
   struct group *g = &s->groups[group];
   if (g->start != DC_NEVER)
     return sim_fail(s, "the group is scheduled already");
+  if (start < s->now)
+    return sim_fail(s, "a group cannot begin in the past");
   g->start = start;
   g->stop = stop;
   if (stop == DC_NEVER)
@@ -285,6 +289,8 @@ uint64_t sim_run(sim *s, uint64_t until, bool whole)
 {
   if (sim_prepare(s) < 0)
     abort();
+  if (until < s->now)
+    return s->now;
   while (!(whole && s->unfinished == 0) && events_ready(&s->events)) {
     struct event e = s->events.now[s->events.at];
     if (e.at > until) {

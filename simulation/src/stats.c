@@ -81,24 +81,34 @@ int sim_link_stats(const sim *s, int link, struct sim_link_stats *out)
   return 0;
 }
 
+/* Room for what a node counts of each tree: it may know all there are. The caller frees it. */
+static struct dc_tree_counters *room_for_trees(const sim *s)
+{
+  struct dc_tree_counters *t = calloc((size_t)s->n_trees + 1, sizeof *t);
+  if (t == NULL)
+    abort();
+  return t;
+}
+
 int sim_node_stats(const sim *s, int vertex, struct sim_node_stats *out)
 {
   if (vertex < 0 || vertex >= s->n_vertices || s->vertices[vertex].node == NULL)
     return -1;
   struct dc_node_counters c;
-  struct dc_tree_counters t[64];
+  struct dc_tree_counters *t = room_for_trees(s);
   dc_node_counters(s->vertices[vertex].node, &c);
   *out = (struct sim_node_stats){
       .interests = c.interests, .hits = c.hits, .data = c.data, .forwarded = c.forwarded, .bytes = c.bytes};
   for (int i = 0; i < DC_DROP_MAX; i++)
     out->drops += c.drop[i];
-  unsigned n = dc_node_tree_counters(s->vertices[vertex].node, t, 64);
+  unsigned n = dc_node_tree_counters(s->vertices[vertex].node, t, (unsigned)s->n_trees);
   for (unsigned i = 0; i < n; i++) {
     out->evicted += t[i].evicted;
     out->misses += t[i].misses;
     out->aggregated += t[i].aggregated;
     out->waiting += t[i].waiting;
   }
+  free(t);
   return 0;
 }
 
@@ -242,12 +252,40 @@ int sim_receiver_start(sim *s, int group, int receiver, uint64_t at)
   struct member *m = member_of(s, group, receiver);
   if (m == NULL || m->started)
     return sim_fail(s, "no such receiver, or it has started");
+  if (at < s->now)
+    return sim_fail(s, "a receiver cannot begin in the past");
   m->start = at;
   events_push(&s->events, at, WHO(WHO_GROUP, group));
   return 0;
 }
 
 /* ---- the books ---- */
+
+/* What does not balance in the nodes, or NULL. `cached`: packets in all stores. */
+static const char *check_nodes(const sim *s, uint64_t *cached)
+{
+  const char *wrong = NULL;
+  struct dc_tree_counters *t = room_for_trees(s);
+  for (int i = 0; i < s->n_vertices && wrong == NULL; i++) {
+    const struct vertex *v = &s->vertices[i];
+    if (v->node == NULL)
+      continue;
+    unsigned n = dc_node_tree_counters(v->node, t, (unsigned)s->n_trees);
+    uint64_t bytes = 0;
+    struct dc_node_counters c;
+    dc_node_counters(v->node, &c);
+    for (unsigned k = 0; k < n; k++) {
+      bytes += t[k].bytes;
+      *cached += t[k].packets;
+      if (t[k].bytes > (s->damaged ? v->cache_bytes_max : v->cache_bytes))
+        wrong = "a content store is larger than C";
+    }
+    if (wrong == NULL && bytes != c.bytes)
+      wrong = "a node's content stores do not add up";
+  }
+  free(t);
+  return wrong;
+}
 
 const char *sim_check(sim *s)
 {
@@ -287,26 +325,10 @@ const char *sim_check(sim *s)
     if (c.dup_packets > c.duplicates || c.interests > c.merged + c.duplicates + c.new_packets + c.queued + dropped)
       return "a source's interests do not add up";
   }
-  uint64_t cached = 0;
-  for (int i = 0; i < s->n_vertices; i++) {
-    struct vertex *v = &s->vertices[i];
-    if (v->node == NULL)
-      continue;
-    struct dc_tree_counters t[64];
-    unsigned n = dc_node_tree_counters(v->node, t, 64);
-    uint64_t bytes = 0;
-    struct dc_node_counters c;
-    dc_node_counters(v->node, &c);
-    for (unsigned k = 0; k < n; k++) {
-      bytes += t[k].bytes;
-      cached += t[k].packets;
-      if (t[k].bytes > (s->damaged ? v->cache_bytes_max : v->cache_bytes))
-        return "a content store is larger than C";
-    }
-    if (bytes != c.bytes)
-      return "a node's content stores do not add up";
-  }
-  uint64_t flying = 0;
+  uint64_t cached = 0, flying = 0;
+  const char *wrong_node = check_nodes(s, &cached);
+  if (wrong_node != NULL)
+    return wrong_node;
   for (int i = 0; i < s->n_links; i++) {
     const struct link *l = &s->links[i];
     if (l->count.queue_max > l->queue + 1)

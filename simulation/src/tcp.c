@@ -5,9 +5,17 @@
 
 #include "tcp.h"
 
-enum { ACK_BYTES = 52 };
+enum { ACK_BYTES = 52, SEGMENT_MAX = 65535 };
 
 static const struct tcp_control *const controls[] = {&tcp_newreno, &tcp_cubic, &tcp_bbr};
+
+static bool leads(const sim *s, const int *path, int links)
+{
+  for (int i = 0; i < links; i++)
+    if (path[i] < 0 || path[i] >= s->n_links || (i > 0 && s->links[path[i - 1]].to != s->links[path[i]].from))
+      return false;
+  return true;
+}
 
 int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *back, int back_links, uint64_t start,
             uint64_t stop, uint32_t segment)
@@ -18,8 +26,12 @@ int sim_tcp(sim *s, const char *flavour, const int *path, int links, const int *
       control = controls[i];
   if (control == NULL)
     return sim_fail(s, "TCP is newreno, cubic or bbr");
-  if (links < 1 || back_links < 1 || segment < ACK_BYTES)
-    return sim_fail(s, "a TCP connection needs a path, a way back and segments of at least 52 bytes");
+  if (links < 1 || back_links < 1 || segment < ACK_BYTES || segment > SEGMENT_MAX)
+    return sim_fail(s, "a TCP connection needs a path, a way back and segments of 52 to 65,535 bytes");
+  if (!leads(s, path, links) || !leads(s, back, back_links) || s->links[path[links - 1]].to != s->links[back[0]].from)
+    return sim_fail(s, "a TCP connection's links lead from one to the next, and back");
+  if (start < s->now)
+    return sim_fail(s, "a TCP connection cannot begin in the past");
   s->flows = grow(s->flows, s->n_flows, sizeof *s->flows);
   struct tcp *f = calloc(1, sizeof *f);
   int *p = calloc((size_t)(links + back_links), sizeof *p);

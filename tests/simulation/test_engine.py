@@ -146,3 +146,54 @@ def test_a_wheel_of_events_and_its_heap_agree_with_the_clock():
 
 def test_a_group_may_name_the_rules_that_there_are() -> None:
     assert sorted(get_args(RuleName)) == sorted(rules())
+
+
+def test_time_goes_on_and_nothing_begins_in_the_past():
+    """A group that was added while it ran began at 0, and links carried what they had carried before."""
+    sim, group = star(size=1484 * 3000)
+    late = sim.group("s", ["a"], 1484)
+    late.tree([("w", "s"), ("a", "w")], TreeConfig())
+    assert sim.run(1_000_000, whole=False) == 1_000_000
+    assert sim.run(500_000, whole=False) == 1_000_000 == sim.now
+    with pytest.raises(SimulationError, match="past"):
+        late.schedule()
+    with pytest.raises(SimulationError, match="past"):
+        sim.tcp(["s", "w", "a"], 999_999, 2**63)
+    late.schedule(sim.now)
+    sim.tcp(["s", "w", "a"], sim.now, 2**63)
+    with pytest.raises(SimulationError, match="once it runs"):
+        sim.host("more")
+    sim.run()
+    assert group.finish() > 1_000_000 and sim.check() is None
+
+
+@pytest.mark.parametrize(
+    ("there", "back", "words"),
+    [([0, 99], [3, 1], "from one to the next"), ([0, 2], [-1, 1], "to the next"), ([0, 5], [3, 1], "to the next"),
+     ([0, 2], [5, 1], "and back"), ([], [3, 1], "a path")],
+    ids=["no such link", "nor a negative one", "not where it ends", "not from where it ends", "none"],
+)  # fmt: skip
+def test_a_connection_goes_over_links_that_there_are(there: list[int], back: list[int], words: str) -> None:
+    sim, _ = star()
+    with pytest.raises(SimulationError, match=words):
+        sim._check(sim._lib.sim_tcp(sim._sim, b"cubic", there, len(there), back, len(back), 0, 2**63, 1500))
+    with pytest.raises(SimulationError, match="52 to 65,535"):
+        sim.tcp(["s", "w", "a"], 0, 2**63, segment=1 << 31)
+
+
+def test_a_node_s_figures_are_of_all_its_trees():
+    """Of the first 64 only: what the others had evicted was left out, and the books did not balance."""
+    sim = Simulation(1, PAPER)
+    sim.switch("w")
+    for name in "sab":
+        sim.host(name)
+        sim.cable("w", name, 1000 * MBIT)
+    groups = 80
+    for _ in range(groups):
+        group = sim.group("s", ["a", "b"], 1484 * 20, cache=4 * 1500)
+        group.tree(ARCS, TreeConfig(rate_init=10 * MBIT, rate_max=10 * MBIT))
+        group.assign()
+        group.schedule()
+    sim.run()
+    assert sim.node_stats("w")["aggregated"] + sim.node_stats("w")["hits"] == groups * 20
+    assert sim.check() is None
