@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 try:
     import typer
@@ -82,11 +82,25 @@ def _completed() -> list[str]:
     return line.split()[1:]
 
 
+class Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """A value that does not fit is told in the words of REST and of files, not in pydantic's."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if errors := getattr(error.__cause__, "errors", None):
+                from datacast.services.validation import sentence
+
+                error.message = sentence(errors()[0])
+            raise
+
+
 def build(argv: list[str]) -> typer.Typer:
     """The command line for these arguments: the named command for real, the others by name and help only. Raises
     ImportError when the named command's part cannot be loaded."""
     app = typer.Typer(
         name="datacast",
+        cls=Commands,
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,

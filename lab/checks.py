@@ -175,7 +175,7 @@ def check_dataplanes() -> list[Check]:
             "" if code == 0 else "apt-get install openvswitch-switch",
         )
     )
-    for name in ("p4c", "simple_switch_grpc"):
+    for name in ("p4c-bm2-ss", "simple_switch_grpc"):
         path = shutil.which(name)
         checks.append(
             Check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -64,6 +65,26 @@ def test_every_check_of_this_machine_that_fails_has_a_remedy() -> None:
     assert all(check["ok"] or check["remedy"] for check in told["checks"])
 
 
+def test_the_compiler_that_is_looked_for_is_the_one_that_make_p4_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = re.search(r"^P4C \?= (\S+)$", (Path(__file__).parents[2] / "p4src/build.mk").read_text(), re.MULTILINE)
+    assert called
+    monkeypatch.setattr(checks.shutil, "which", lambda name: f"/opt/bin/{name}" if name == called[1] else None)
+    assert [check.name for check in checks.check_dataplanes() if "/opt/bin/" in check.detail] == [called[1]]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["trees", "--topology", "bcube:4,1", "--group", "x"], "'--group': must be a whole number"),
+        (["admit", "site", "--minutes", "0"], "'--minutes': must be 0.01 at least"),
+        (["token", "create", "f", "--role", "boss", "--name", "x"], "'--role': 'boss' is not one of"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_told_in_plain_words(words: list[str], told: str) -> None:
+    done = CliRunner().invoke(build(words), words)
+    assert done.exit_code == 2 and told in done.output, done.output
+
+
 def test_join_hands_its_arguments_to_the_script(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "datacast.cli.main", "join"]
     environment = {**os.environ, "DATACAST_ETC": str(tmp_path / "etc")}
@@ -72,7 +93,11 @@ def test_join_hands_its_arguments_to_the_script(tmp_path: Path) -> None:
     refused = subprocess.run(
         [*command, "http://h:1", "dcj-1"], capture_output=True, text=True, timeout=60, env=environment
     )
-    assert refused.returncode == 1 and "http://h:1 is no address" in refused.stderr
+    assert refused.returncode == 2 and "http://h:1 is no address" in refused.stderr
+    refused = subprocess.run(
+        [*command, "https://h:1", "dcj-1"], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert refused.returncode == 2 and "this is no token" in refused.stderr
     assert not (tmp_path / "etc").exists()
 
 
