@@ -374,6 +374,10 @@ class Lab:
 
     def _controller(self) -> None:
         self.progress("controller")
+        self._start_controller()
+        self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
+
+    def _start_controller(self) -> None:
         command = [
             need_program("datacast-controller"),
             "--listen",
@@ -390,7 +394,6 @@ class Lab:
             path.write_text(yaml.safe_dump(switches, sort_keys=False))
             command += ["--switches", str(path), "--verbose"]
         self.supervisor.service("controller", command)
-        self.supervisor.wait(lambda: self._answers(self.rest + "/healthz"), READY_S, "controller")
 
     def _all_registered(self) -> bool:
         with contextlib.suppress(OSError, ValueError):

@@ -244,11 +244,7 @@ class Campaign:
                 self.lab.process(name).expected = True  # one that was deposed ends by itself
                 if now - seen.setdefault(name, now) >= AGAIN_S:
                     del seen[name]
-                    if name == "controller":  # the lab waits until it answers
-                        with contextlib.suppress(LabError):  # another one has ended meanwhile
-                            await asyncio.to_thread(self.lab.start, name)
-                    else:
-                        self.lab.start(name)
+                    self.lab.start(name)
 
     async def _until(self, ready: Callable[[], bool | Awaitable[bool]], what: str) -> float:
         """Seconds until it is so."""

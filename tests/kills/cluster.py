@@ -77,14 +77,14 @@ class Cluster(Lab):
         return False
 
     def start(self, name: str) -> None:
-        """Also again."""
+        """Also again. Nothing is waited for: others may have ended that this one needs."""
         kind, _, number = name.rpartition("-")
         if kind == "etcd":
             self.supervisor.start(name, self._etcd_command(int(number)))
         elif kind == "fabric-manager":
             self.supervisor.service(name, self._manager_command(int(number)))
         else:
-            self._controller()
+            self._start_controller()
 
     def _etcd_command(self, member: int) -> list[str]:
         program = shutil.which("etcd")
