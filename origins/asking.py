@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException, HTTPResponse
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, UnknownHandler
 
@@ -73,6 +74,12 @@ def _opener() -> OpenerDirector:
     return made
 
 
+def _reason(error: Exception) -> str:
+    """What the system said, without the number and without what urllib writes around it."""
+    inner = error.reason if isinstance(error, URLError) else error
+    return (isinstance(inner, OSError) and inner.strerror) or str(inner)
+
+
 def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None) -> Answer:
     """The answer, whatever its status. Redirects within the same place are followed. Raises OriginError."""
     for _ in range(REDIRECTS + 1):
@@ -88,7 +95,7 @@ def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None)
                     raise OSError("the answer breaks off")
                 answer = Answer(url, told.status, told.headers, bytes(body))
         except (OSError, HTTPException, ValueError) as error:
-            text = f"{name}: {url}: {error}"
+            text = f"{name}: {url}: {_reason(error)}"
             if "CERTIFICATE_VERIFY_FAILED" in text:
                 raise OriginError("certificate", f"{text}: $SSL_CERT_FILE names another authority") from None
             raise OriginError("origin_unreachable", text) from None

@@ -140,7 +140,7 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
             assert (error.value.code, said in error.value.message) == (code, True), error.value
     with pytest.raises(OriginError) as error:
         resolve(f"oci://127.0.0.2:{port}/x")
-    assert error.value.code == "origin_unreachable"
+    assert error.value.code == "origin_unreachable" and error.value.message.endswith(": Connection refused")
 
 
 def test_a_certificate_of_nobody_is_named(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
