@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
 from datacast.services import config_file, daemon, privileges, tls
 from datacast.services.priority import PRIORITY_MAX, below, go_realtime
-from datacast.services.service import HttpServer, listen
+from datacast.services.service import HttpServer, host_and_port, listen
 from datacast.services.tokens import TokenFile
 
 from .api import DEFAULT_LISTEN
@@ -125,9 +125,10 @@ def https(args: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 def check_open(args: argparse.Namespace, tokens: bool, secure: bool) -> None:
-    """Beyond this machine: tokens always, and no token in clear. Raises TlsError."""
+    """Beyond this machine: tokens always, and no token in clear. Raises TlsError, and AddressError for what is none."""
     if tls.is_local(args.listen):
         return
+    host_and_port(args.listen)
     if not tokens:
         raise tls.TlsOptionError(
             f"listening on {args.listen} without --tokens is refused: everybody there could order groups "

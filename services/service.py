@@ -48,15 +48,21 @@ class AddressError(ListenError, UsageError):
     """It is none."""
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    """Of `host:port`. Raises AddressError."""
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise AddressError(f"{address!r} is no address: give host:port or unix:/path", what=address)
+    return host, int(port)
+
+
 def listen(address: str, security: Security | None = None) -> socket.socket:
     """A bound, listening socket for `host:port` or `unix:/path`. Raises ListenError, and TlsError where `security` does
     not allow it."""
     try:
         if address.startswith("unix:"):
             return _listen_unix(address[len("unix:") :])
-        host, _, port = address.rpartition(":")
-        if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-            raise AddressError(f"{address!r} is no address: give host:port or unix:/path", what=address)
+        host, port = host_and_port(address)
         if security is not None:
             security.check(address, "listening on")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -64,7 +70,7 @@ def listen(address: str, security: Security | None = None) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((host.strip("[]"), int(port)))
+            sock.bind((host.strip("[]"), port))
             sock.listen(1024)
         except OSError:
             sock.close()

@@ -102,6 +102,7 @@ def test_an_address_in_use_is_named() -> None:
         (["--switches", "ABSENT"], 2, "cannot read"),
         (["--switches", "SITES"], 2, "switches"),
         (["--listen", "127.0.0.1:http"], 2, "is no address"),
+        (["--listen", "everywhere"], 2, "'everywhere' is no address"),
         (["--listen", "192.0.2.1:7580"], 2, "without --tokens is refused"),
         (["--rest-cert", "SITES"], 2, "--rest-cert and --rest-key belong together"),
         (["--tls-ca", "SITES"], 2, "belong together"),
