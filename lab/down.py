@@ -13,6 +13,7 @@ from datacast.lab.lab import clean
 from datacast.lab.state import Registry, State, marked
 
 PATIENCE_S = 20.0
+"""For an end that was asked for, and for one that was not."""
 
 
 def take_down(name: str, registry: Registry | None = None) -> State:
@@ -30,18 +31,31 @@ def take_down(name: str, registry: Registry | None = None) -> State:
         with suppress(ProcessLookupError):
             os.kill(state.pid, signal.SIGTERM)
             os.kill(state.pid, signal.SIGCONT)
-        end = time.monotonic() + PATIENCE_S
-        while state.alive and time.monotonic() < end:
-            time.sleep(0.05)
-        if state.alive:  # it hangs: its process id and start time are those it wrote down
+        if not _ended(state):  # it hangs: its process id and start time are those it wrote down
             with suppress(ProcessLookupError):
                 os.kill(state.pid, signal.SIGKILL)
-            while state.alive:
-                time.sleep(0.02)
-    left = clean(registry, registry.load(name) or state)
+            if not _ended(state):
+                text = f"process {state.pid} of the lab {name!r} does not end, not even by SIGKILL"
+                remedy = "it waits for the kernel, most likely for a disk: run `datacast lab down` again"
+                raise LabError(text, what=name, remedy=remedy)
+        found = registry.load(name)
+        if found is None or found.identity != state.identity:
+            return state  # it has cleaned up itself; what is there now is another one
+        state = found
+    left = clean(registry, state)
     if left:
         raise LabError(f"could not end: {', '.join(left)}", what=name, remedy="run `datacast lab down` again")
     return state
+
+
+def _ended(state: State) -> bool:
+    """Within PATIENCE_S."""
+    end = time.monotonic() + PATIENCE_S
+    while state.alive:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @dataclass(frozen=True)

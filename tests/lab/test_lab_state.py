@@ -12,6 +12,7 @@ import sys
 import pytest
 from ports import free_ports
 
+from datacast.lab import down
 from datacast.lab.checks import Check, port_taken, require
 from datacast.lab.down import take_down
 from datacast.lab.errors import Interrupted, LabError
@@ -62,6 +63,53 @@ def test_a_lab_that_was_killed_is_told_and_cleaned_up(registry, tmp_path):
     assert gone(child)
     assert not work.exists() and registry.load("dead") is None
     assert registry.claim("dead").slot == 0
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_lab_that_has_ended_itself_leaves_nothing_to_take_down_not_even_the_next_one_of_its_name(
+    registry, tmp_path, follows
+):
+    """That one may have its name, its place and its interface by the time the first one's process is gone."""
+    code = (
+        "import pathlib, signal, sys; from datacast.lab.state import Registry, start_time\n"
+        "registry, parent = Registry(pathlib.Path(sys.argv[1])), int(sys.argv[2])\n"
+        "state = registry.claim('x')\n"
+        "def end(*_):\n"
+        "    registry.forget('x')\n"
+        "    if parent:\n"
+        "        state.identity, state.pid, state.started = 'e' * 32, parent, start_time(parent)\n"
+        "        registry.save(state)\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end); print('up', flush=True); signal.pause()"
+    )
+    parent = str(os.getpid() if follows else 0)
+    lab = subprocess.Popen([sys.executable, "-c", code, str(registry.root), parent], stdout=subprocess.PIPE)
+    other = sleeper("e" * 32)
+    cleaned = []
+    try:
+        assert lab.stdout.readline() == b"up\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(down, "clean", lambda registry, state: cleaned.append(state.identity) or [])
+            assert take_down("x", registry).pid == lab.pid
+        assert cleaned == [] and bool(registry.load("x")) == follows and other.poll() is None
+    finally:
+        for process in (lab, other):
+            process.kill()
+            process.wait()
+        lab.stdout.close()
+
+
+def test_a_lab_that_even_sigkill_does_not_end_is_waited_for_no_longer_than_a_while(registry, monkeypatch):
+    """One that waits for a disk that does not answer."""
+    lab = sleeper("f" * 32)
+    state = registry.claim("x")
+    state.pid = lab.pid
+    registry.save(state)
+    monkeypatch.setattr(type(state), "alive", True)
+    monkeypatch.setattr(down, "PATIENCE_S", 0.1)
+    with pytest.raises(LabError, match=f"process {lab.pid} of the lab 'x' does not end"):
+        take_down("x", registry)
+    assert gone(lab) and registry.load("x")
 
 
 def test_only_processes_with_the_lab_s_identity_are_ended(registry):
