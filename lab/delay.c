@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,14 +47,6 @@ struct direction {
   uint32_t head, tail, used;
   uint8_t *ring;
 };
-
-static volatile sig_atomic_t over;
-
-static void on_signal(int number)
-{
-  (void)number;
-  over = 1;
-}
 
 static uint64_t now_ns(void)
 {
@@ -171,9 +164,10 @@ static void lay(struct direction d[2], const char *text)
 int main(int argc, char **argv)
 {
   static struct direction lines[2 * LINES_MAX];
-  static struct pollfd ports[2 * LINES_MAX];
+  static struct pollfd ports[2 * LINES_MAX + 1];
   const int count = 2 * (argc - 1);
   uint64_t drops = 0;
+  sigset_t stop;
 
   if (argc < 2 || argc > LINES_MAX + 1) {
     fprintf(stderr, "usage: datacast-delay A,B,MICROSECONDS ... (1 to %d lines)\n", LINES_MAX);
@@ -183,12 +177,18 @@ int main(int argc, char **argv)
     lay(&lines[2 * (i - 1)], argv[i]);
   for (int i = 0; i < count; i++)
     ports[i] = (struct pollfd){.fd = lines[i].in, .events = POLLIN};
-  signal(SIGTERM, on_signal);
-  signal(SIGINT, on_signal);
+  /* A signal is one more thing to wait for: a handler could run just before a wait without end. */
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  sigprocmask(SIG_BLOCK, &stop, NULL);
+  ports[count] = (struct pollfd){.fd = signalfd(-1, &stop, SFD_CLOEXEC), .events = POLLIN};
+  if (ports[count].fd < 0)
+    fail("signals");
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   puts("ready");
   fflush(stdout);
-  while (!over) {
+  while (!ports[count].revents) {
     uint64_t next = UINT64_MAX, now = now_ns();
 
     for (int i = 0; i < count; i++) {
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     uint64_t wait = next <= now ? 0 : next - now;
     struct timespec t = {.tv_sec = (time_t)(wait / NS), .tv_nsec = (long)(wait % NS)};
 
-    if (ppoll(ports, (nfds_t)count, next == UINT64_MAX ? NULL : &t, NULL) <= 0)
+    if (ppoll(ports, (nfds_t)count + 1, next == UINT64_MAX ? NULL : &t, NULL) <= 0)
       continue;
     now = now_ns();
     for (int i = 0; i < count; i++)

@@ -90,6 +90,35 @@ def test_tcp_comes_whole_through_the_delay(network):
     assert int(count) * 8 / float(took) < 1.1 * RATE
 
 
+LATE = """
+#include <dlfcn.h>
+#include <poll.h>
+#include <signal.h>
+typedef int wait_f(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *m)
+{
+  if (!t)
+    raise(SIGTERM);
+  return ((wait_f *)dlsym(RTLD_NEXT, "ppoll"))(fds, n, t, m);
+}
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *m, size_t size)
+{
+  return (void)size, ppoll(fds, n, t, m);
+}
+"""
+"""It is told to end at the moment before it would wait without end."""
+
+
+@pytest.mark.root
+def test_an_idle_line_ends_at_once_whenever_it_is_told_to(tmp_path):
+    shim = tmp_path / "late.so"
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-x", "c", "-", "-o", str(shim), "-ldl"]
+    subprocess.run(command, input=LATE, text=True, check=True)
+    line = f"ip link set lo up; LD_PRELOAD={shim} exec {need_program('datacast-delay')} lo,lo,5"
+    done = subprocess.run(["unshare", "--net", "sh", "-ec", line], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ready\ndropped 0\n"), done
+
+
 @pytest.mark.parametrize("delay", [-1, "far", True, 10_001])
 def test_a_delay_that_is_none_is_refused(delay):
     with pytest.raises(TopologyError, match="delay_ms"):
