@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 REMEDY = "apt-get install openvswitch-switch"
 CONTROLLER_PORT = 6653
+ANSWER_S = 30.0
 HEAP = 64 << 20
 """Bytes that its allocator keeps. For every look at a port it takes 32 buffers of the MTU and gives them back; glibc
 would give these 288 KB back to the kernel each time, and fault every page in again the next time."""
@@ -178,16 +179,20 @@ class OpenVSwitch:
         self._run(["ovs-ofctl", "-O", "OpenFlow13", "packet-out", str(self.folder / f"{bridge.name}.mgmt"), command])
 
     def _run(self, command: list[str]) -> str:
-        done = subprocess.run(
-            [_path(command[0]), *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, **self.environment},
-            timeout=30,
-            start_new_session=True,
-        )
+        try:
+            done = subprocess.run(
+                [_path(command[0]), *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, **self.environment},
+                timeout=ANSWER_S,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            text = f"{command[0]}: no answer within {ANSWER_S:g} s"
+            raise LabError(text, what=command[0], remedy="the machine is too busy, or its database stands still") from None
         if done.returncode:
             raise LabError(f"{command[0]}: {done.stdout.strip()}", what=command[0], remedy=REMEDY)
         return done.stdout

@@ -14,6 +14,7 @@ import pytest
 from waiting import wait_for
 
 from datacast import topologies
+from datacast.lab import ovs
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
 from datacast.lab.errors import LabError
@@ -163,3 +164,12 @@ def test_the_fabric_manager_s_events_go_on_after_it_was_killed_in_the_middle_of_
     finally:
         events.stop()
         service.close()
+
+
+def test_an_open_vswitch_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    (tmp_path / "ovs-vsctl").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "ovs-vsctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(ovs, "ANSWER_S", 0.2)
+    with pytest.raises(LabError, match=r"ovs-vsctl: no answer within 0\.2 s"):
+        ovs.OpenVSwitch(tmp_path).attached([])
