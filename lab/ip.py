@@ -138,10 +138,14 @@ def router_routes(plan: Plan, routers: nx.Graph, name: str) -> str:
         for end, (port, other) in enumerate(((cable.a, cable.b), (cable.b, cable.a))):
             if port.node == name:
                 gates.setdefault(other.node, []).append(address(i, 1 - end))
+    far: dict[str, dict[str, int]] = {}
     for one in attachments(plan):
-        if one.router == name or not nx.has_path(routers, name, one.router):
+        if one.router not in far:
+            far[one.router] = nx.single_source_shortest_path_length(routers, one.router)
+        hop_count = far[one.router]
+        if not hop_count.get(name):  # it hangs here, or where no way leads
             continue
-        hops = sorted({path[1] for path in nx.all_shortest_paths(routers, name, one.router)})
+        hops = sorted(hop for hop in routers[name] if hop_count[hop] < hop_count[name])
         ways = [f"nexthop via {gate}" for hop in hops for gate in gates[hop]]
         choices = [" ".join(ways), *(ways if len(ways) > 1 else [])]
         lines.append(" || ".join(f"ip route replace {one.address}/32 {choice}" for choice in choices))

@@ -33,7 +33,8 @@ from datacast.topologies.graph import DELAY_MS_MAX, add_host, add_link, add_swit
 SITES_MAX, HOSTS_MAX, CHANGES_MAX = 32, 64, 1000
 NAME = re.compile(r"[a-z][a-z0-9]{0,5}")
 """Short: interfaces are called after nodes."""
-Time = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(ms|s)$")]
+Time = Annotated[str, Field(pattern=r"^[0-9]{1,8}(\.[0-9]{1,9})?(ms|s)$")]
+"""As faults take it, and two of them together."""
 
 
 def _rate(text: str) -> str:
@@ -176,7 +177,7 @@ def faults(sites: Sites, g: nx.Graph) -> list[str]:
         else:
             assert change.down_for is not None
             over = _seconds(change.at) + _seconds(change.down_for)
-            out.append(f"{end} down at {change.at}, up at {over:g}s")
+            out.append(f"{end} down at {change.at}, up at {over:.9f}s")
     return out
 
 

@@ -56,6 +56,14 @@ def leafspine(spines: int, leaves: int, hosts: int, nics: int = 1) -> nx.Graph:
     return g
 
 
+def _regular(degree: int, switches: int, seed: int) -> nx.Graph:
+    """Of a dense one the links that are missing are drawn: to draw those that are there may not end."""
+    missing = switches - 1 - degree
+    if missing < degree:
+        return nx.complement(nx.random_regular_graph(missing, switches, seed=seed))
+    return nx.random_regular_graph(degree, switches, seed=seed)
+
+
 def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 1) -> nx.Graph:
     """Jellyfish: a random regular graph of switches, `hosts` hosts at each.
 
@@ -87,7 +95,7 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 1) -> nx.G
     check_size(spec, switches * (1 + hosts), switches * (degree // 2 + hosts))
     for attempt in range(ATTEMPTS_MAX):
         # A random regular graph is connected nearly always; the next seeds are as good.
-        fabric = nx.random_regular_graph(degree, switches, seed=seed + attempt * 1_000_003)
+        fabric = _regular(degree, switches, seed + attempt * 1_000_003)
         if nx.is_connected(fabric):
             break
     else:

@@ -54,6 +54,24 @@ def test_hosts_on_one_cable_are_refused():
         ip.overlay(plan, routers)
 
 
+def test_a_router_sends_by_all_shortest_ways_of_which_a_grid_has_more_than_can_be_counted():
+    side = 20
+    graph = nx.relabel_nodes(nx.grid_2d_graph(side, side), lambda at: f"r{at[0]}.{at[1]}")
+    nx.set_node_attributes(graph, {name: {"kind": "switch", "forwards": True} for name in graph})
+    for host, router in (("a", "r0.0"), ("b", f"r{side - 1}.{side - 1}")):
+        graph.add_node(host, kind="host", forwards=False)
+        graph.add_edge(host, router)
+    for name in graph:
+        for number, other in enumerate(graph[name]):
+            graph.edges[name, other].setdefault("ports", {})[name] = number
+    routers = [name for name in graph if name not in "ab"]
+    plan = make_plan(graph, rate_bps=10**9, mtu=1500, apart=tuple(routers))
+    far = next(one.address for one in ip.attachments(plan) if one.host == "b")
+    routes = ip.router_routes(plan, graph.subgraph(routers), "r0.0").splitlines()
+    (route,) = (line for line in routes if far in line)
+    assert route.split(" || ")[0].count("nexthop via") == 2
+
+
 @pytest.fixture(scope="module")
 def lab():
     rest, fabric = free_ports(2)

@@ -75,6 +75,17 @@ def test_changes_are_faults_of_the_run(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("at", "down_for", "end_s"),
+    [("1000s", "1ms", 1000.001), ("1234567s", "1.5s", 1234568.5), ("0.01ms", "0.02ms", 0.00003)],
+)
+def test_an_outage_ends_when_it_is_to_however_late_or_short_it_is(tmp_path, at, down_for, end_s):
+    text = GOOD.replace("at: 500ms", f"at: {at}").replace("down_for: 2s", f"down_for: {down_for}")
+    read = sites.read(given(tmp_path, text))
+    g = sites.graph(read)
+    assert end_s in [f.end_s for f in parse_faults(sites.faults(read, g), g, "ip")]
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("[sfo, syd], rate: 30mbit", "[sfo, nowhere], rate: 30mbit", "a link to nowhere, which is no site"),
@@ -88,6 +99,7 @@ def test_changes_are_faults_of_the_run(tmp_path):
         ("down_for: 2s", "rate: 1mbit, down_for: 2s", "either rate or down_for"),
         ("[sfo, syd], down_for", "[ams, syd], down_for", "no such link"),
         ("at: 500ms", "at: soon", "changes.1.at"),
+        ("at: 500ms", "at: 1000000000s", "changes.1.at"),
         ("sites:", "sites: [", "no YAML"),
         ("100mbit}\n  syd: {hosts: 1", "100mbit, nat: true}\n  syd: {nat: true, hosts: 1", "both behind NAT"),
     ],
