@@ -118,7 +118,7 @@ class Network:
             ports = data["ports"]
             links[i] = index[u], index[v], ports[u], ports[v]
             if not data.get("up", True):
-                down.append((u, v))
+                down.append(i)
         self.flags, self._msd, self._links = flags, msd, links
         self._kind = construction(graph.graph.get("topology", ""))
         # No set can have more trees than the second-best connected host has links: two members are the least.
@@ -140,8 +140,8 @@ class Network:
         self._numbers: dict[Arc, int] = {}
         """Of the arcs that somebody has asked for."""
         self._caches: dict[str, bool] = {}
-        for u, v in down:
-            self.set_up(u, v, False)
+        for i in down:  # their arcs are known: to look each up takes as long as its node has links
+            self._set_up(int(at_v[i]), int(at_u[i]), False)
 
     def _make(self) -> None:
         """The engine's network, with all links up."""
@@ -237,10 +237,13 @@ class Network:
     def set_up(self, u: str, v: str, up: bool) -> int:
         """Take a link up or down for trees computed from now on; TreeSet.repair mends those there are. O(degree)."""
         arc = self.arc(u, v)
+        self._set_up(arc, self.arc(v, u), up)
+        return arc
+
+    def _set_up(self, arc: int, back: int, up: bool) -> None:
         self.version += bool(lib.dc_net_is_up(self._net, arc)) != up
         lib.dc_net_set_up(self._net, arc, up)
-        self.up[[arc, self.arc(v, u)]] = up
-        return arc
+        self.up[[arc, back]] = up
 
     def set_cache(self, name: str, can: bool) -> None:
         """A switch's cache appliance comes or goes: may routes written from now on have a waypoint there? O(1)."""

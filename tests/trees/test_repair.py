@@ -45,3 +45,16 @@ def test_the_one_link_that_a_tree_has_from_its_source_is_one_that_leads_to_all()
     found = steiner_trees(g, "S", ["R"], max_trees=1)
     (used,) = [child for parent, child in found.trees[0].arcs if parent == "S"]
     assert found.repair([("S", used, False)]).changed == [0] and len(found) == 1
+
+
+def test_links_that_are_down_from_the_start_are_not_looked_up_one_by_one():
+    """At one node with as many of them that takes as long as they are squared."""
+    g = topologies.parse("leafspine:3,2,5")
+    down = {frozenset(e) for e in list(g.edges("s0.0"))[::2]}
+    for u, v in map(tuple, down):
+        g.edges[u, v]["up"] = False
+    network = Network(g)
+    assert network._numbers == {}
+    assert {frozenset(e) for e in g.edges if not network.is_up(*e)} == down
+    assert {frozenset(e) for e in g.edges if not network.up[network.arc(*e)]} == down
+    assert {frozenset(e) for e in g.edges if not network.up[network.arc(*e[::-1])]} == down
