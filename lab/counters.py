@@ -122,7 +122,7 @@ class Traffic:
     appliance_had: int = 0
     """Data packets that came to cache appliances, or that they had when they were asked."""
     silent: list[str] = field(default_factory=list)
-    """Nodes that did not tell."""
+    """Nodes that did not tell, or began anew meanwhile."""
 
     def add(self, counters: NodeCounters) -> None:
         """One node's counters."""
@@ -142,7 +142,7 @@ class Traffic:
 
     def since(self, before: Traffic) -> Traffic:
         def minus(now: dict[Any, int], then: dict[Any, int]) -> dict[Any, int]:
-            return {key: value - then.get(key, 0) for key, value in now.items() if value != then.get(key, 0)}
+            return {key: value - then.get(key, 0) for key, value in now.items() if value > then.get(key, 0)}
 
         return Traffic(
             self.data_payload - before.data_payload,

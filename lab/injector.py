@@ -20,6 +20,7 @@ from datacast.core.lists import few
 from datacast.fabric_manager.api.records import MasterOf
 from datacast.fabric_manager.api.reports import Reaction
 from datacast.fabric_manager.api.topology import NodeChange
+from datacast.lab.controlled import ControlledPlane
 from datacast.lab.counters import ask_control
 from datacast.lab.dataplane import DpdkPlane
 from datacast.lab.errors import LabError
@@ -366,6 +367,14 @@ class Injector:
         return formed(told, MasterOf, f"fabric manager at {self.lab.fabric_url}")
 
     # ---- what came of it ----
+    def began_anew(self) -> list[str]:
+        """Nodes whose counters a fault has set back: those that they tell are a part."""
+        done = [fault for index, fault in enumerate(self.faults) if index in self.failed_ns]
+        if any(fault.kind == "power" for fault in done):
+            return list(self.lab.graph)
+        kinds = {"agent"} if isinstance(self.lab.plane, ControlledPlane) else {"agent", "switch", "upgrade"}
+        return list(dict.fromkeys(fault.node for fault in done if fault.kind in kinds))
+
     def report(self, reactions: list[Reaction]) -> list[FaultReport]:
         return [self._one(index, fault, reactions) for index, fault in enumerate(self.faults)]
 

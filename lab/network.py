@@ -174,6 +174,9 @@ class Network:
         """Of a machine: shell lines that make its routes. The kernel drops those of an interface that goes down."""
         self._bursts: dict[str, int] = {}
         """Of a port whose rate was changed: the largest bucket that it has had."""
+        self._rates: dict[str, int] = {}
+        """Of such a port: its rate now."""
+        self._swallowing: set[str] = set()
         self.plan = plan
         self.root_if = root_if
         self.signals = signals
@@ -342,10 +345,13 @@ class Network:
         ifname = end.ifname
         machine = self.plan.machine_of(node).name
         if on:
+            self._swallowing.add(ifname)
             self.run_in(machine, ["tc", "qdisc", "replace", "dev", ifname, "root", "handle", "7:", "blackhole"])
         else:
+            self._swallowing.discard(ifname)
             self.run_in(machine, ["tc", "qdisc", "del", "dev", ifname, "root"])
-            self._script(self.nodes[machine], shaper_script(ifname, cable.rate_of(end), cable.mtu, self._queue(cable)))
+            rate_bps = self._rates.get(ifname, cable.rate_of(end))
+            self._script(self.nodes[machine], shaper_script(ifname, rate_bps, cable.mtu, self._queue(cable)))
 
     def _queue(self, cable: Cable) -> int:
         return ip_queue(cable.queue_packets, cable.mtu) if self.ip else cable.queue_packets
@@ -358,8 +364,9 @@ class Network:
         """
         cable = next(c for c in self.plan.cables if (node, port) in ((c.a.node, c.a.port), (c.b.node, c.b.port)))
         for end in (cable.a, cable.b):
-            script = self._rate_script(cable, end, rate_bps or cable.rate_of(end))
-            self._script(self.nodes[self.plan.machine_of(end.node).name], script)
+            rate = self._rates[end.ifname] = rate_bps or cable.rate_of(end)
+            if end.ifname not in self._swallowing:  # it gets it when it sends again
+                self._script(self.nodes[self.plan.machine_of(end.node).name], self._rate_script(cable, end, rate))
 
     def _rate_script(self, cable: Cable, end: Port, rate_bps: int) -> str:
         name, made = end.ifname, burst_bytes(cable.rate_of(end), cable.mtu)

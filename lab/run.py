@@ -182,6 +182,7 @@ def send(lab: Lab, transfer: Transfer, watcher: Watcher, dest: str = PAYLOAD_NAM
         injector.mend()
     after_cpu = cpu_sample(marked(lab.identity))
     after_traffic = traffic(lab)
+    after_traffic.silent += injector.began_anew()
     verified = verify(lab, transfer.receivers, dest, size, digest, watcher)
     settings = Settings(
         **structs.asdict(settings_of(lab, transfer, digest)),

@@ -166,6 +166,8 @@ def test_those_who_live_get_the_file(row: Row, labs: Labs) -> None:
         assert wrong == [], (report["state"], report["error"], told)
         assert report["state"] == ("partial" if row.lost else "done"), (report["error"], told)
         assert [name for name in row.lost if report["receivers"][name]["sha256_ok"]] == []
+        anew = [f for f in row.faults if f.startswith(("kill switch", "kill agent", "upgrade switch", "power loss"))]
+        assert not anew or report["link_stress"] is None, "it would be of a part of what was sent"
         if row.corrupt:
             assert sum(r["bad_blocks"] for r in report["receivers"].values()) > 0
     except AssertionError:

@@ -71,6 +71,25 @@ def test_a_lab_that_was_made_for_it_is_not(spec, dataplane, options):
         pass
 
 
+@pytest.mark.parametrize(
+    ("spec", "dataplane", "nodes"),
+    [
+        ("kill switch s0.1 at 1s, restart at 2s", "dpdk", ["s0.1"]),
+        ("upgrade switch s0.1 at 1s", "dpdk", ["s0.1"]),
+        ("kill switch s0.1 at 1s, restart at 2s", "bmv2", []),  # its interfaces are counted, and stay
+        ("kill agent 21 at 1s, restart at 2s", "bmv2", ["21"]),
+        ("stop agent 21 for 1s at 1s", "dpdk", []),
+        ("power loss at 1s", "dpdk", list(GRAPH)),
+    ],
+)
+def test_who_counts_from_zero_again_is_named_once_it_was_hit(spec, dataplane, nodes):
+    """What it had sent before is in nobody's counters any more."""
+    injector = Injector(planned(dataplane), (parse_fault(spec, GRAPH),))
+    assert injector.began_anew() == []
+    injector.failed_ns[0] = 1
+    assert injector.began_anew() == nodes
+
+
 def test_a_bound_is_told_when_a_busy_machine_came_to_a_fault():
     """Whoever had the link for longer than was planned would be faster than the bound."""
     went: list[float] = []

@@ -152,6 +152,28 @@ def test_a_port_taken_down_takes_the_carrier_of_its_peer(network):
     assert (before, during, carrier()) == ("UP", "DOWN", "UP")
 
 
+def test_a_port_that_swallows_has_the_rate_again_that_it_was_given_meanwhile(network):
+    def rates() -> list[int]:
+        told = [json.loads(network.run_in(*where)) for where in (
+            ("10", ["tc", "-j", "qdisc", "show", "dev", "10-eth0"]),
+            ("sw0", ["tc", "-j", "qdisc", "show", "dev", "s0.1-eth0"]),
+        )]
+        return [8 * one["options"]["rate"] for rows in told for one in rows if one["kind"] == "tbf"]
+
+    network.rate("10", 0, RATE // 5)
+    network.swallow("10", 0, True)
+    assert rates() == [RATE // 5]
+    network.swallow("10", 0, False)
+    assert rates() == [RATE // 5] * 2
+    network.swallow("10", 0, True)
+    network.rate("10", 0, RATE // 2)
+    assert rates() == [RATE // 2]
+    network.swallow("10", 0, False)
+    assert rates() == [RATE // 2] * 2
+    network.rate("10", 0, None)
+    assert rates() == [RATE] * 2
+
+
 TALKER = """
 import socket, sys, time
 end = time.monotonic() + float(sys.argv[2])
