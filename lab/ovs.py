@@ -192,7 +192,8 @@ class OpenVSwitch:
             )
         except subprocess.TimeoutExpired:
             text = f"{command[0]}: no answer within {ANSWER_S:g} s"
-            raise LabError(text, what=command[0], remedy="the machine is too busy, or its database stands still") from None
+            remedy = "the machine is too busy, or somebody stopped Open vSwitch's database"
+            raise LabError(text, what=command[0], remedy=remedy) from None
         if done.returncode:
             raise LabError(f"{command[0]}: {done.stdout.strip()}", what=command[0], remedy=REMEDY)
         return done.stdout
