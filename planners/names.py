@@ -14,7 +14,7 @@ from datacast.core.trees import Network, TreeError
 
 from .balance import balance
 from .model import Arc, Net, Plan, PlannerError, RateTree, take, width
-from .search import depth_first, fair, widest
+from .search import depth_first, fair, pruned, widest
 from .small import packed
 
 RANDOM_PIPELINES = 100
@@ -45,10 +45,10 @@ def _shared(net: Net, source: str, wanted: Sequence[str], hops: list[Arc]) -> li
     trees: list[RateTree] = []
     below = 0.0
     for level in sorted(set(rates.values())):
-        part = [hop for hop in hops if rates[hop[1]] >= level]
-        if level > below:
+        part = pruned([hop for hop in hops if rates[hop[1]] >= level], set(wanted))
+        if part and level > below:
             trees.append(net.tree(level - below, part, wanted))
-        below = level
+            below = level
     return trees
 
 

@@ -95,10 +95,11 @@ def widest(net: Net, source: str, wanted: Sequence[str], left: Mapping[Arc, floa
         if net.overlay or other in net.forwards:
             for offer in offers(other):
                 heapq.heappush(heap, offer)
-    return hops if net.overlay else _pruned(hops, need)
+    return hops if net.overlay else pruned(hops, need)
 
 
-def _pruned(hops: list[Arc], need: set[str]) -> list[Arc]:
+def pruned(hops: list[Arc], need: set[str]) -> list[Arc]:
+    """Without those that lead to nobody who needs it."""
     keep = set(need)
     out = []
     for parent, child in reversed(hops):
