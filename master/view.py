@@ -160,22 +160,24 @@ class View:
                 # A switch that has not registered again is as it was.
                 old = before.nodes.get(name, {})
                 data.update({key: old[key] for key in ("msd", "cache") if key in old and key not in data})
-        if before is None or not _same_wiring(before, self.graph):
-            self.network = Network(self.graph)
+        now, same = self.graph, before is not None and _same_wiring(before, self.graph)
+        if not same:
+            self.network = Network(now)
+        if before is None:
             return []
-        now = self.graph
-        # Those who know the old graph go on with it.
+        # Those who know the old graph go on with it, whatever has joined since.
         changes: list[Change] = []
         for u, v, data in now.edges(data=True):
-            if before.edges[u, v]["up"] != data["up"]:
+            if before.has_edge(u, v) and before.edges[u, v]["up"] != data["up"]:
                 changes.append(LinkChange(version=event.version, u=u, v=v, up=data["up"]))
                 before.edges[u, v]["up"] = data["up"]
-                if self.network:
+                if same and self.network:
                     self.network.set_up(u, v, data["up"])
-        self.graph = before
-        for name, data in now.nodes(data=True):
-            cache = before.nodes[name].get("cache")
+        caches = {name: before.nodes[name].get("cache") for name in now if name in before}
+        for name, data in now.nodes(data=True) if same else ():
             before.nodes[name].update(data)
+        self.graph = before if same else now
+        for name, cache in caches.items():
             changes += self._appliance(name, cache)
         return changes
 
