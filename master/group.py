@@ -255,8 +255,10 @@ class Group:
                 if self._stop_reason:
                     raise self._stop_reason
                 wake = asyncio.ensure_future(self.transfer.wake.wait())
-                await asyncio.wait((task, wake), return_when=asyncio.FIRST_COMPLETED)
-                wake.cancel()
+                try:
+                    await asyncio.wait((task, wake), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    wake.cancel()
                 self.transfer.wake.clear()
             task.result()
         finally:  # also when this was dropped: it must not go on speaking to members

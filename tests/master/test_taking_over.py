@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 from simulated import run
 from small import star, until
 
 from datacast.master import requests
 from datacast.master.crew import Crew
 from datacast.master.errors import GroupError
+from datacast.master.group import Group
 from lab import lab
 
 SIZE = 12_000_000
@@ -34,3 +39,18 @@ def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_g
             return record
 
     assert run(scenario())["state"] == "failed"
+
+
+def test_a_master_that_is_dropped_while_it_begins_leaves_no_task_behind() -> None:
+    """One waited for its group's news for ever, with all that the group had; it was an error in the log one day."""
+
+    async def scenario() -> set[asyncio.Task[Any]]:
+        group = SimpleNamespace(_stop_reason=None, transfer=SimpleNamespace(wake=asyncio.Event()))
+        begins = asyncio.create_task(Group._until_stopped(group, asyncio.sleep(60)))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        begins.cancel()
+        await asyncio.gather(begins, return_exceptions=True)
+        await asyncio.sleep(0)
+        return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+
+    assert not asyncio.run(scenario())
