@@ -118,6 +118,11 @@ class DpdkPlane(DataPlane):
         """What a port leads over."""
         return {"iface": port.ifname}
 
+    def mtu(self, lab: Lab, machine: Machine) -> int:
+        """Of all ports of a process: a link of the topology may have less than the others."""
+        links = (cable.mtu for cable in lab.plan.cables if not {cable.a.node, cable.b.node}.isdisjoint(machine.nodes))
+        return min(lab.options.mtu, *links)
+
     def configuration(self, lab: Lab, machine: Machine) -> Settings:
         """The YAML file of a switch process (dpdk_cache/README.md)."""
         from datacast.lab.lab import machine_identity
@@ -139,7 +144,7 @@ class DpdkPlane(DataPlane):
             "fabric_manager": lab.signalling,
             # Of a machine that is shared with other data planes this sees a part.
             **lab.credentials.settings(machine_identity(lab.plan.machine_of(machine.nodes[0]))),
-            "mtu": lab.options.mtu,
+            "mtu": self.mtu(lab, machine),
             "eal": {"huge": False, "memory_mb": EAL_MEMORY_MB},
         }
 

@@ -39,5 +39,6 @@ class MemifPlane(DpdkPlane):
                 options += ["--port", f"{port.port}={port.ifname},{port.neighbour_mac}"]
             else:
                 place = self.socket(lab, port.neighbour, port.neighbour_port)
-                options += ["--memif", f"{port.port}={place},0,{lab.options.mtu}"]
+                switch = lab.plan.machine_of(port.neighbour)
+                options += ["--memif", f"{port.port}={place},0,{self.mtu(lab, switch)}"]
         return options if lab.plan.forwards[host] else [*options, "--no-forward"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import pytest
 
 from datacast import topologies
+from datacast.lab.dataplane import DpdkPlane
 from datacast.lab.errors import LabError
-from datacast.lab.lab import load_topology
+from datacast.lab.lab import LabOptions, load_topology
 from datacast.lab.plan import IFNAME_MAX, MANAGEMENT, interface_name, make_plan, pack, ports_each
 
 RATE = 100_000_000
@@ -178,3 +181,17 @@ def test_a_file_names_no_interfaces_of_a_lab(tmp_path):
     path.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b", "interfaces": "eth0"}]}))
     plan = make_plan(load_topology(str(path)), rate_bps=10**8, mtu=9000)
     assert plan.cables[0].a.ifname == "a-eth0"
+
+
+@pytest.mark.parametrize(("given", "own"), [(1500, 1500), (9000, 9000), (16000, 9000)])
+def test_a_switch_process_has_the_least_mtu_of_its_links(given, own):
+    """It refuses interfaces that carry less than it was told."""
+    graph = topologies.parse("leafspine:1,2,2")
+    graph.edges["0.0", "s0.0"]["mtu"] = given
+    plan = make_plan(graph, rate_bps=RATE, mtu=9000, apart=("s0.0", "s0.1"))
+    credentials = SimpleNamespace(settings=lambda identity: {})
+    lab = SimpleNamespace(
+        plan=plan, options=LabOptions(), credentials=credentials, run_folder=Path("/nowhere"), signalling=""
+    )
+    found = {node: DpdkPlane().configuration(lab, plan.machine_of(node))["mtu"] for node in ("s0.0", "s0.1")}
+    assert found == {"s0.0": own, "s0.1": 9000}
