@@ -52,9 +52,11 @@ class Attachment:
 
 
 def attachments(plan: Plan) -> list[Attachment]:
-    """In the order of the cables. Raises LabError for a cable between hosts: those would have to be routers."""
+    """In the order of the cables that are up. Raises LabError for one between hosts: those would have to be routers."""
     found = []
     for i, cable in enumerate(plan.cables):
+        if not cable.up:
+            continue
         ends = [(cable.a.node, address(i, 0)), (cable.b.node, address(i, 1))]
         hosts = [end for end in ends if end[0] in plan.hosts]
         if len(hosts) == 2:
@@ -136,7 +138,7 @@ def router_routes(plan: Plan, routers: nx.Graph, name: str) -> str:
     gates: dict[str, list[str]] = {}
     for i, cable in enumerate(plan.cables):
         for end, (port, other) in enumerate(((cable.a, cable.b), (cable.b, cable.a))):
-            if port.node == name:
+            if port.node == name and cable.up:
                 gates.setdefault(other.node, []).append(address(i, 1 - end))
     far: dict[str, dict[str, int]] = {}
     for one in attachments(plan):
@@ -173,7 +175,9 @@ class IpPlane(DataPlane):
     ip = lone = True
 
     def routers(self, lab: Lab) -> nx.Graph:
-        return lab.graph.subgraph([name for name, data in lab.graph.nodes(data=True) if data["kind"] == "switch"])
+        """And their cables that are up: the kernel takes no route over others."""
+        switches = lab.graph.subgraph([name for name, data in lab.graph.nodes(data=True) if data["kind"] == "switch"])
+        return nx.subgraph_view(switches, filter_edge=lambda u, v: bool(switches.edges[u, v].get("up", True)))
 
     def apart(self, lab: Lab) -> tuple[str, ...]:
         return tuple(self.routers(lab))  # a namespace has one routing table

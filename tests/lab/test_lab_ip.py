@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import networkx as nx
 import pytest
 from lab_kit import Quiet, asked_again, eventually
@@ -52,6 +54,21 @@ def test_hosts_on_one_cable_are_refused():
     plan, routers = layout("torus:3,1")
     with pytest.raises(LabError, match="no router is between them"):
         ip.overlay(plan, routers)
+
+
+def test_no_route_leads_over_a_link_that_is_down_from_the_start():
+    """The kernel takes none there."""
+    graph = topologies.parse("leafspine:2,2,2")
+    for u, v in (("s0.0", "s1.0"), ("1.0", "s0.1")):
+        graph.edges[u, v]["up"] = False
+    routers = ip.IpPlane().routers(SimpleNamespace(graph=graph))
+    plan = make_plan(graph, rate_bps=10**9, mtu=1500, apart=tuple(routers))
+    assert {one.host for one in ip.attachments(plan)} == {"0.0", "0.1", "1.1"} and ip.host_routes(plan, "1.0") == ""
+    down = [number for number, cable in enumerate(plan.cables) if not cable.up]
+    gates = {ip.address(number, end) for number in down for end in (0, 1)}
+    routes = "".join(ip.router_routes(plan, routers, name) for name in routers)
+    assert "nexthop via" in routes and not any(f"{gate} " in routes or f"{gate}\n" in routes for gate in gates)
+    assert sorted(ip.overlay(plan, routers).degree) == [("0.0", 2), ("0.1", 2), ("1.0", 0), ("1.1", 2)]
 
 
 def test_a_router_sends_by_all_shortest_ways_of_which_a_grid_has_more_than_can_be_counted():
