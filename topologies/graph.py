@@ -14,6 +14,7 @@ The ports of each node are numbered from 0 without gaps.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import networkx as nx
@@ -193,11 +194,12 @@ def _check_link(u: str, v: str, data: dict[str, Any]) -> None:
 
 def _check_ports(g: nx.Graph, name: str) -> None:
     numbers = [data["ports"][name] for data in g.adj[name].values()]
-    if len(set(numbers)) != len(numbers):
-        twice = next(number for number in numbers if numbers.count(number) > 1)
+    different = set(numbers)
+    if len(different) != len(numbers):
+        twice = Counter(numbers).most_common(1)[0][0]
         raise LinkError(f"port {twice} of {name} has two cables", what=name)
     if numbers and max(numbers) != len(numbers) - 1:
-        missing = next(i for i in range(len(numbers)) if i not in set(numbers))
+        missing = next(i for i in range(len(numbers)) if i not in different)
         raise LinkError(
             f"{name} has {len(numbers)} cables but no port {missing}: number its ports from 0 on", what=name
         )

@@ -317,3 +317,13 @@ def test_unknown_node_and_port():
         topologies.neighbour(g, "00", 2)
     with pytest.raises(topologies.LinkError):
         topologies.port(g, "00", "01")
+
+
+@pytest.mark.parametrize(("last", "why"), [(60_000, "no port 59999"), (59_998, "port 59998 of s has two cables")])
+def test_what_is_wrong_with_many_ports_is_found_at_once(last, why):
+    many = 60_000
+    nodes = [{"id": "s", "kind": "switch"}, *({"id": f"h{i}", "kind": "host"} for i in range(many))]
+    links = [{"source": "s", "target": f"h{i}", "ports": {"s": i, f"h{i}": 0}} for i in range(many)]
+    links[-1]["ports"]["s"] = last
+    with pytest.raises(topologies.TopologyError, match=why):
+        topologies.from_json({"nodes": nodes, "edges": links})
