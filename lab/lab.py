@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import urllib.error
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from datacast.lab import workspace
 from datacast.lab.checks import before_start, port_taken
 from datacast.lab.credentials import Credentials
 from datacast.lab.dataplane import data_plane
-from datacast.lab.errors import LabError
+from datacast.lab.errors import Interrupted, LabError
 from datacast.lab.interfaces import interface_there
 from datacast.lab.limits import make_disk
 from datacast.lab.plan import AGENT_PORT, Machine, Plan, ip_queue, make_plan
@@ -212,11 +213,19 @@ class Lab:
             return "stop that, or give DatacastController another rest_port and fabric_port"
         return "stop that, or give another --rest-port and --fabric-port"
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object = None, *exc: object) -> None:
+        """What was in the way is told: raises LabError in place of Interrupted; a result, or another error, is worth
+        more."""
         try:
-            self.down()
+            left = self.down()
         finally:
             self._release_signals()
+        if not left:
+            return
+        text, remedy = f"could not end: {', '.join(left)}", f"`datacast lab down --name {self.name}` tries it again"
+        if kind is Interrupted:
+            raise LabError(text, what=self.name, remedy=remedy)
+        print(f"{text}\n{remedy}", file=sys.stderr)
 
     def _release_signals(self) -> None:
         if self._own_signals:
@@ -417,18 +426,20 @@ class Lab:
         return True
 
     # ---- down ----
-    def down(self) -> None:
-        """Take down whatever was brought up. Safe at any stage; never raises for what is gone already."""
+    def down(self) -> list[str]:
+        """Take down whatever was brought up; what could not be ended. Safe at any stage; never raises for what is gone
+        already."""
         if self.state is None:
-            return
+            return []
         self.signals.cleaning = True
         with contextlib.suppress(OSError):  # nobody listens any more
             self.progress("taking the lab down")
         if self._network_made:
             self.supervisor.stop()
             self.network.down()
-        clean(self.registry, self.state)
+        left = clean(self.registry, self.state)
         self.state = None
+        return left
 
 
 def clean(registry: Registry, state: State) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from ports import free_ports
 
 from datacast.lab import down
+from datacast.lab import lab as lab_module
 from datacast.lab.checks import Check, port_taken, require
 from datacast.lab.down import take_down
 from datacast.lab.errors import Interrupted, LabError
@@ -215,6 +217,22 @@ def test_who_has_a_lab_s_name_or_its_port_is_told_by_name(registry, monkeypatch)
         with pytest.raises(LabError, match=r"in use by lab 'theirs'\n.*--rest-port and"), Lab(options, "mine"):
             pass
     assert registry.load("mine") is None
+
+
+def test_who_ends_a_lab_hears_what_could_not_be_taken_down(registry, monkeypatch, capsys):
+    """Not that everything was."""
+    monkeypatch.setenv("DATACAST_RUNTIME", str(registry.root))
+    monkeypatch.setattr(lab_module, "clean", lambda registry, state: ["mount /disk (target is busy)"])
+    said = r"could not end: mount /disk \(target is busy\)"
+    lab = Lab(LabOptions(topology="bcube:2,0"), "mine")
+    lab.state = registry.claim("mine")
+    with pytest.raises(LabError, match=said) as caught:
+        lab.__exit__(Interrupted, Interrupted(signal.SIGINT), None)
+    assert "datacast lab down --name mine" in caught.value.remedy and lab.state is None
+    for kind in (None, LabError):  # who has a report, or knows why, is not robbed of it
+        lab.state = registry.load("mine")
+        lab.__exit__(kind, None, None)
+        assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_start_time_tells_a_process_from_its_successor():
