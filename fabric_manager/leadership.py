@@ -40,6 +40,7 @@ RETRY_S = 0.2
 AGAIN_MAX = 5
 """Leases that end before the key is written with them: one that has no processor for so long is not there."""
 HEED_S = 0.05
+SURE_S = 0.02
 LEADING = "/leading"
 """A stream of the leader's, for as long as it leads."""
 
@@ -56,6 +57,8 @@ class Leadership:
         """Where the leader is asked."""
         self.lost = asyncio.Event()
         self._lease: int | None = None
+        self._heard = time.monotonic()
+        """When the store was asked that said last that this one leads."""
         self._guard: Guard | None = None
         self._led = 0
         """The revision of `led` since this one leads."""
@@ -93,7 +96,7 @@ class Leadership:
             self._led = await self.store.put(LED, self._name, seen, guard=Guard(LEADER, revision))
         except (Conflict, Lost):
             return None
-        self.leader, self._guard = self.url, Guard(LEADER, revision)
+        self.leader, self._guard, self._heard = self.url, Guard(LEADER, revision), time.monotonic()
         if isinstance(before := held.get("lease"), int):  # were its owner there, it hears of it
             with contextlib.suppress(StoreError):
                 await self.store.revoke(before)
@@ -187,39 +190,49 @@ class Leadership:
                     log.info("%s", problem)
                 await asyncio.sleep(HEED_S)
 
+    async def sure(self) -> bool:
+        """Does it lead? Once it stood still for longer than its lease, that is what the store says: another may lead
+        since, and have all agents."""
+        while self._renewing and not self._renewing.done() and not self.lost.is_set():
+            if time.monotonic() - self._heard < LEASE_S:
+                return True
+            await asyncio.sleep(SURE_S)  # it renews meanwhile, or loses
+        return False
+
     async def _renew(self) -> None:
-        heard, failing = time.monotonic(), False
+        failing = False
         while not self.lost.is_set():
             await asyncio.sleep(LEASE_S / 5)
             asked = time.monotonic()
             # No longer than the lease: whoever leads next waits for agents that are held here. A store that is embedded
             # has no answer while this process has no processor, and then hears at once of whoever took the key.
-            patience = None if self.store.embedded else max(LEASE_S / 5, heard + LEASE_S - asked)
+            patience = None if self.store.embedded else max(LEASE_S / 5, self._heard + LEASE_S - asked)
             try:
                 async with asyncio.timeout(patience):
                     if self._lease is not None:
                         await self.store.renew(self._lease)
-                heard, failing = asked, False
+                self._heard, failing = asked, False
                 continue
             except Lost:
                 with contextlib.suppress(StoreError):
                     if await self.again():
-                        heard, failing = asked, False
+                        self._heard, failing = asked, False
                         continue
             except TimeoutError:
                 log.warning("the store does not say whether this fabric manager leads")
             except StoreError as error:
                 log.warning("%s", error)
             if self.store.embedded and not failing:  # before, it stood still
-                heard = asked
+                self._heard = asked
             failing = True
-            if time.monotonic() - heard >= LEASE_S:  # nobody says whether it still leads
+            if time.monotonic() - self._heard >= LEASE_S:  # nobody says whether it still leads
                 self.lose()
 
     def lose(self) -> None:
         """The lease has ended, or the key is another's."""
         if not self.lost.is_set():
             log.error("this fabric manager leads no more: its lease has ended")
+            self.leader = None
             self.lost.set()
 
     async def resign(self) -> None:
@@ -244,7 +257,8 @@ class Front:
         self.app = self.leadership = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.app is not None:
+        sure = self.app is not None and self.leadership is not None and await self.leadership.sure()
+        if sure and self.app is not None:
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await self._elsewhere(scope)(scope, receive, send)

@@ -242,6 +242,41 @@ def test_a_leader_that_stood_still_while_another_led_leads_no_more(tmp_path: Pat
     assert run(scenario()) == (True, None)
 
 
+@pytest.mark.parametrize("another", [False, True])
+def test_a_leader_that_stood_still_answers_nobody_before_it_knows_whether_it_leads(
+    tmp_path: Path, another: bool
+) -> None:
+    """It said that hosts had no agents, which had gone to the next leader meanwhile."""
+
+    async def scenario():
+        one = manager(str(tmp_path / "d"))
+        await one.start()
+        lead = one.leadership
+        renew, go_on = one.store.renew, asyncio.Event()
+
+        async def later(lease: int) -> None:
+            await go_on.wait()
+            await renew(lease)
+
+        one.store.renew = later
+        lead._heard -= LEASE_S  # it has been stopped for so long
+        async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=60) as http:
+            asked = asyncio.create_task(http.get("/hosts"))
+            if another:
+                await one.store.revoke(lead._lease)
+                other = Leadership(one.store, "http://127.0.0.1:1")
+                await other.campaign()
+                await other.resign()
+            await asyncio.sleep(0.1)
+            waits = not asked.done()
+            go_on.set()
+            answer = await asked
+        await one.stop()
+        return waits, answer.status_code, another and answer.json()["code"]
+
+    assert run(scenario()) == (True, 503 if another else 200, another and "no_leader")
+
+
 def test_a_leader_whose_process_is_gone_is_followed_without_waiting_for_its_lease(tmp_path: Path) -> None:
     async def scenario():
         async with two(str(tmp_path / "d")) as (leader, other, starting):
