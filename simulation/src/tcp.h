@@ -54,7 +54,9 @@ struct tcp_control {
   const char *name;
   void (*start)(struct tcp *f);
   void (*hear)(struct tcp *f, dc_time now, const struct tcp_news *n);
-  void (*cut)(struct tcp *f);    /* losses were found, or nothing came for too long */
+  /* Losses were found (TCP_RECOVERY), or nothing came for too long (TCP_TIMEOUT). `again`: what was on its way had been
+   * cut before. */
+  void (*cut)(struct tcp *f, bool again);
   void (*healed)(struct tcp *f); /* all that was on its way then has come */
 };
 

@@ -216,9 +216,9 @@ static void hear(struct tcp *f, dc_time now, const struct tcp_news *n)
 }
 
 /* In the first round of a recovery as much goes out as has come. */
-static void cut(struct tcp *f)
+static void cut(struct tcp *f, bool again)
 {
-  if (f->state != TCP_RECOVERY)
+  if (again || f->state != TCP_RECOVERY)
     return;
   f->bbr.conserve = true;
   f->bbr.round = f->rate.delivered;

@@ -105,7 +105,7 @@ uint64_t tcp_find_lost(struct tcp *f, dc_time now)
   if (found > 0 && f->state == TCP_OPEN) {
     f->state = TCP_RECOVERY;
     f->recover = f->next;
-    f->control->cut(f);
+    f->control->cut(f, false);
   }
   return found;
 }
@@ -119,9 +119,9 @@ void tcp_time_out(struct tcp *f)
     }
   f->hole = f->una;
   f->sent_first = f->sent_end;
-  if (f->state == TCP_OPEN)
-    f->control->cut(f);
-  f->cwnd = 1;
+  bool again = f->state != TCP_OPEN;
   f->state = TCP_TIMEOUT;
+  f->control->cut(f, again);
+  f->cwnd = 1;
   f->recover = f->next;
 }

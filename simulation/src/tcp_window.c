@@ -69,12 +69,16 @@ static void open_window(struct tcp *f, dc_time now, uint64_t delivered)
   f->cwnd += n * (target > f->cwnd ? (target - f->cwnd) / f->cwnd : 0.01 / f->cwnd);
 }
 
-static void cut(struct tcp *f)
+static void cut(struct tcp *f, bool again)
 {
   struct tcp_window *w = &f->w;
   double keep = f->cwnd * (w->cubic ? 0.7 : 0.5);
-  w->w_max = f->cwnd < w->w_max ? f->cwnd * 0.85 : f->cwnd;
-  w->ssthresh = keep > 2 ? keep : 2;
+  if (!again) {
+    w->w_max = f->cwnd < w->w_max ? f->cwnd * 0.85 : f->cwnd;
+    w->ssthresh = keep > 2 ? keep : 2;
+  }
+  if (f->state == TCP_TIMEOUT)
+    w->w_max = 0; /* RFC 9438, 4.8: what it opens to after that is its plateau */
   w->epoch = 0;
   w->slow = 0;
   w->prr_from = f->next - f->una;

@@ -64,3 +64,17 @@ def test_cubic_comes_back_in_the_time_of_its_cubic():
     assert cable.rates(100)[0] == pytest.approx((1 - 0.3 / 8) * whole, rel=0.01)
     cable.rates(1000 * k / 2 - 100)
     assert cable.rates(100)[0] == pytest.approx(whole, rel=0.01)
+
+
+def test_cubic_goes_on_from_where_a_timeout_has_left_it():
+    """RFC 9438, 4.8: in the first congestion avoidance behind a timeout K is 0, and the window that it begins with is the
+    plateau. It went on towards the window before, as fast as behind a loss, though nobody knows what is there now."""
+    cable = Cable("cubic", delay=50 * MS, rate=1_000_000_000, queue=4000)
+    cable.rates(1580)
+    cable.lose(1.0, 900)
+    cable.rates(2000)
+    began = cable.rates(500)[0]
+    cable.rates(2000)
+    assert cable.rates(500)[0] == pytest.approx(began, rel=0.02)
+    cable.rates(4500)
+    assert cable.rates(500)[0] > 1.03 * began
