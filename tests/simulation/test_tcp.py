@@ -67,8 +67,8 @@ def test_cubic_comes_back_in_the_time_of_its_cubic():
 
 
 def test_cubic_goes_on_from_where_a_timeout_has_left_it():
-    """RFC 9438, 4.8: in the first congestion avoidance behind a timeout K is 0, and the window that it begins with is the
-    plateau. It went on towards the window before, as fast as behind a loss, though nobody knows what is there now."""
+    """RFC 9438, 4.8: in the first congestion avoidance after a timeout K is 0, and the window that it begins with is
+    the plateau. It went on towards the window before as fast as behind a loss, and nobody knows what is there now."""
     cable = Cable("cubic", delay=50 * MS, rate=1_000_000_000, queue=4000)
     cable.rates(1580)
     cable.lose(1.0, 900)
