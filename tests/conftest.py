@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import sys
@@ -21,6 +22,9 @@ TRIES_AGAIN = 2
 FIRST_LINES, LAST_LINES = 10, 40
 """Of what went wrong: what was found begins it, logs that are shown with it end it."""
 ROWS = skips.read()
+GRACE_S = 60.0
+"""Beyond the time of a test. What loops in C hears no signal, which is how pytest-timeout ends a test: the process
+tells where it is, and ends (pytest-xdist says which test that was, and goes on)."""
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
 drawing.register()
@@ -78,7 +82,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A service that is run in this process gives its rights up, and every test after it would fail. One that ignores
     signals leaves that to every program that is started after it."""
     signals = _status(*OF_SIGNALS)
-    yield
+    mark = item.get_closest_marker("timeout")
+    if item.config.pluginmanager.hasplugin("timeout"):
+        limit_s = float(mark.args[0] if mark else item.config.getini("timeout"))
+        faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     if _status(*OF_RIGHTS) != RIGHTS:
         pytest.fail("it took this process's rights: run what gives them up in a process of its own")
     if _status(*OF_SIGNALS) != signals:

@@ -202,6 +202,7 @@ void manager_says(struct script *s, uint8_t op)
   json_t *m = json_object();
   put(s, m, "type", json_string(op & 3 ? op & 1 ? "registered" : "ok" : "error"));
   put(s, m, "heartbeat_ms", json_integer(next16(s)));
+  put(s, m, "silence_beats", json_integer(next16(s)));
   put(s, m, "n", json_integer(next(s)));
   put(s, m, "error", json_string("no"));
   send_json(&manager, m);
