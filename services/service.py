@@ -49,11 +49,11 @@ class AddressError(ListenError, UsageError):
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of `host:port`. Raises AddressError."""
+    """Of `host:port`, an IPv6 address without its brackets. Raises AddressError."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise AddressError(f"{address!r} is no address: give host:port or unix:/path", what=address)
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def listen(address: str, security: Security | None = None) -> socket.socket:
@@ -70,7 +70,7 @@ def listen(address: str, security: Security | None = None) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((host.strip("[]"), port))
+            sock.bind((host, port))
             sock.listen(1024)
         except OSError:
             sock.close()

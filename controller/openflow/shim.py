@@ -48,6 +48,7 @@ from datacast.controller.openflow.rules import COOKIE
 from datacast.controller.southbound.config import Switch
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.state import PortInfo
+from datacast.services.service import host_and_port
 
 log = logging.getLogger("datacast.controller.openflow")
 
@@ -282,9 +283,8 @@ class OpenFlowServer:
 
     def __init__(self, listen: str, events: Events, switches: Sequence[Switch]) -> None:
         """`switches`: that may connect."""
-        host, _, port = listen.rpartition(":")
         self._switches, self._serving = switches, set[threading.Thread]()
-        self._address = (host.strip("[]"), int(port))
+        self._address = host_and_port(listen)
         self._events = events
         self._socket: socket.socket | None = None
 

@@ -18,6 +18,7 @@ from datacast.controller.southbound.config import Tls
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.told import Heartbeat, Registration, ToFabricManager
 from datacast.services import framing
+from datacast.services.service import host_and_port
 from datacast.services.tls import Identity, TlsError, explain
 
 log = logging.getLogger("datacast.controller.reporter")
@@ -25,11 +26,6 @@ log = logging.getLogger("datacast.controller.reporter")
 RETRY_S = 0.5
 HEARTBEAT_S = 1.0
 HANDSHAKE_S = 5.0
-
-
-def address_of(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
@@ -49,7 +45,7 @@ class Reporter:
 
     def __init__(self, addresses: str, registrations: Callable[[], list[Registration]],
                  refused: Callable[[str, str], None], tls: Tls | None = None) -> None:
-        self._addresses = deque(address_of(one) for one in addresses.split(","))
+        self._addresses = deque(map(host_and_port, addresses.split(",")))
         """The one that is asked now first."""
         self._registrations = registrations
         self._refused = refused
