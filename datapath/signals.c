@@ -25,10 +25,12 @@ static void on_signal(struct watch *w, uint32_t events)
 bool signals_block(struct signals *s, struct fault *why)
 {
   sigset_t set;
+  struct sigaction hangup;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGHUP);
+  if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup: blocked it would come */
+    sigaddset(&set, SIGHUP);
   if (s->leave != NULL)
     sigaddset(&set, SIGUSR2);
   sigprocmask(SIG_BLOCK, &set, NULL);

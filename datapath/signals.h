@@ -1,4 +1,4 @@
-/* SIGTERM, SIGINT and SIGHUP end a daemon in order; SIGUSR2 ends one that may leave so as to be started again at once. */
+/* SIGTERM, SIGINT and SIGHUP (not under nohup) end a daemon in order; SIGUSR2 ends one that may leave so as to be started again at once. */
 #ifndef DATAPATH_SIGNALS_H
 #define DATAPATH_SIGNALS_H
 

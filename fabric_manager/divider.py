@@ -55,8 +55,6 @@ class _Known:
     """How often they were."""
     bound: float = float("inf")
     """What it seems able to use."""
-    fresh: bool = False
-    """Only then may it be refused for its deadline."""
     late: bool = False
     """It is refused for its deadline, until its master has ended it."""
 
@@ -76,6 +74,9 @@ class Divider:
         self._groups: dict[str, _Known] = {}
         self._missed: set[str] = set()
         """Likewise, of groups that have asked for nothing yet."""
+        self._young: set[str] = set()
+        """Groups that were seen before anything had come of them, and have had no share yet: only these may be refused
+        for their deadlines. (With the first trees that are told of, a part may have come already.)"""
         self._pending: dict[str, Ask | None] = {}
         self._rates: dict[str, Rates] = {}
         self._wake = asyncio.Event()
@@ -113,13 +114,19 @@ class Divider:
     def follow(self, record: Record, ended: bool) -> None:
         if ended:
             self._missed.discard(record.id)
+            self._young.discard(record.id)
             self._rates.pop(record.id, None)
             if self._groups.pop(record.id, None) is not None:
                 self._change(record.id, None)
             return
         known = self._groups.get(record.id)
         before = known.ask.trees if known else {}
-        ask = None if record.owner is None else ask_of(record, time.time_ns(), before)
+        if record.epoch > 1:
+            self._young.discard(record.id)
+        elif known is None and not record.progress.fraction:
+            self._young.add(record.id)
+        young = record.id in self._young or (known is not None and known.late)
+        ask = None if record.owner is None else ask_of(record, time.time_ns(), before, young)
         if ask is None:
             if known is not None and known.ask.trees:
                 # What it uses says nothing until it has trees again; those that are lost still send what was asked for.
@@ -132,7 +139,6 @@ class Divider:
             self._missed.discard(record.id)
         elif not known.ask.trees:
             known.since = time.monotonic()
-        known.fresh = _fresh(record)
         self._measure(known, record)
         ask = replace(ask, most_bps=min(ask.most_bps, known.bound))
         if ask != known.ask or record.id not in self._rates:
@@ -217,9 +223,12 @@ class Divider:
                 self._rates.pop(group, None)
                 continue
             self._rates[group] = trees
-            first, known.given = known.fresh and not known.given, sum(trees.values())
+            known.given = sum(trees.values())
             known.least = min(known.least, known.given)
+            first = group in self._young
             known.late = bool(trees) and (first or known.late) and known.given < 0.98 * known.ask.least_bps
+            if trees:
+                self._young.discard(group)
             if known.late:
                 self._refuse(
                     group,
@@ -284,13 +293,9 @@ class Others:
         return shares.compute()[name]
 
 
-def _fresh(record: Record) -> bool:
-    """It has had one master at most, and nothing has come of it."""
-    return record.epoch <= 1 and not record.progress.fraction
-
-
-def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | None:
-    """What a group asks of the links; None: nothing yet, or nothing any more. `before`: its trees as they were."""
+def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse], young: bool) -> Ask | None:
+    """What a group asks of the links; None: nothing yet, or nothing any more. `before`: its trees as they were.
+    `young`: it may still be refused for its deadline."""
     trees: dict[int, TreeUse] = {}
     for name, tree in record.progress.trees.items():
         if tree.arcs and tree.state in ("running", "idle"):
@@ -305,7 +310,7 @@ def ask_of(record: Record, now_ns: int, before: Mapping[int, TreeUse]) -> Ask | 
         left = record.progress.size * (1 - record.progress.fraction) * 8
         # In steps, so that it is not another ask with every report. One that is late has nothing left to be promised:
         # what it lacks within no time at all would be all that the others have.
-        if left_s > 0 or _fresh(record):
+        if left_s > 0 or young:
             least = _step(MARGIN * left / max(left_s, 0.1))
     return Ask(
         trees,

@@ -33,6 +33,8 @@ class Signals:
 
     def __enter__(self) -> Signals:
         for signum in STOPPING:
+            if signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN:
+                continue  # nohup: it goes on when its terminal is closed
             self._old[signum] = signal.signal(signum, self._note)
         return self
 

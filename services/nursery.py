@@ -158,7 +158,7 @@ def _alone(keep: socket.socket, name: str) -> None:
     os.closerange(3, at)
     os.closerange(at + 1, FILES_MAX)
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's
     logging.root.handlers.clear()

@@ -173,6 +173,30 @@ def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
     scenario(steps)
 
 
+def refused_with(*, seen_before: bool, fraction: float, epoch: int = 1) -> bool:
+    """Is a group refused whose deadline no link allows, when its first trees are told of with so much of it there?"""
+
+    async def steps(world: World) -> None:
+        one = replace(record("a", "h0", "s", "h1", deadline_s=0.001), epoch=epoch)
+        if seen_before:
+            world.follow(replace(one, owner=None, state="queued", progress=Progress()))
+        world.follow(replace(one, progress=structs.replace(one.progress, fraction=fraction)))
+        await until(lambda: world.divider.share_of("a"), "its share")
+        await quiet(world)
+
+    return "a" in scenario(steps).refused
+
+
+def test_a_group_may_have_some_when_its_trees_are_first_told_of_and_is_refused_all_the_same() -> None:
+    assert refused_with(seen_before=True, fraction=0.01)
+    assert refused_with(seen_before=False, fraction=0.0)
+
+
+def test_a_group_under_way_is_not_refused_by_the_next_fabric_manager_nor_with_its_next_master() -> None:
+    assert not refused_with(seen_before=False, fraction=0.01)
+    assert not refused_with(seen_before=True, fraction=0.0, epoch=2)
+
+
 @pytest.mark.parametrize("first", ["stream", "report"])
 def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_more(first: str) -> None:
     async def steps(world: World) -> None:
@@ -370,10 +394,9 @@ PLAIN = {"trees": {1: TreeUse(ARCS, RATE)}, "weight": 100.0}
         pytest.param({"deadline_s": 8.0, "fraction": 0.25}, {"least_bps": 7.7e6}, id="less, the more it has"),
         pytest.param({"deadline_s": 8.0, "age_s": 4.0}, {"least_bps": 21e6}, id="more, the less time is left"),
         pytest.param({"deadline_s": 8.0, "size": None}, {}, id="nobody knows how much it is"),
-        pytest.param({"deadline_s": 8.0, "age_s": 8.0}, {"least_bps": 820e6}, id="late, and new: it is refused"),
-        pytest.param({"deadline_s": 8.0, "age_s": 8.0, "epoch": 2}, {}, id="late, with its second master"),
-        pytest.param({"deadline_s": 8.0, "age_s": 8.0, "fraction": 0.25}, {}, id="late, and under way"),
-        pytest.param({"deadline_s": 8.0, "age_s": 7.0, "epoch": 2}, {"least_bps": 82e6}, id="not late yet"),
+        pytest.param({"deadline_s": 8.0, "age_s": 8.0, "young": True}, {"least_bps": 820e6}, id="late, and new"),
+        pytest.param({"deadline_s": 8.0, "age_s": 8.0}, {}, id="late, and under way"),
+        pytest.param({"deadline_s": 8.0, "age_s": 7.0}, {"least_bps": 82e6}, id="not late yet"),
     ],
 )  # fmt: skip
 def test_what_a_group_asks_of_the_links_is_what_it_was_asked_for_and_has_come_to(
@@ -381,10 +404,10 @@ def test_what_a_group_asks_of_the_links_is_what_it_was_asked_for_and_has_come_to
 ) -> None:
     told = dict(told)
     progress = {key: told.pop(key) for key in ("size", "fraction") if key in told}
-    age_s, epoch = told.pop("age_s", 0.0), told.pop("epoch", 1)
+    age_s, young = told.pop("age_s", 0.0), told.pop("young", False)
     known = record("g", "h0", "s", "h1", **told)
-    known = replace(known, epoch=epoch, progress=structs.replace(known.progress, **progress))
-    assert module.ask_of(known, known.created_ns + round(age_s * 1e9), {}) == Ask(**PLAIN | asked)
+    known = replace(known, progress=structs.replace(known.progress, **progress))
+    assert module.ask_of(known, known.created_ns + round(age_s * 1e9), {}, young) == Ask(**PLAIN | asked)
 
 
 def test_a_group_asks_for_trees_that_are_there_and_each_is_one_object_while_it_stays() -> None:
@@ -398,13 +421,13 @@ def test_a_group_asks_for_trees_that_are_there_and_each_is_one_object_while_it_s
         "5": structs.replace(figures, arcs=None),
     }
     known = replace(known, progress=structs.replace(known.progress, trees=trees))
-    ask = module.ask_of(known, known.created_ns, {})
+    ask = module.ask_of(known, known.created_ns, {}, False)
     assert ask and ask.trees == {1: TreeUse(ARCS, RATE), 2: TreeUse(ARCS, float("inf"), 0.25)}
-    again = module.ask_of(known, known.created_ns, ask.trees)
+    again = module.ask_of(known, known.created_ns, ask.trees, False)
     assert again and all(again.trees[number] is use for number, use in ask.trees.items())
     for change in ({"arcs": [*ARCS]}, {"most_bps": RATE // 2}):
         other = structs.replace(known.progress, trees={**trees, "1": structs.replace(figures, **change)})
-        moved = module.ask_of(replace(known, progress=other), known.created_ns, ask.trees)
+        moved = module.ask_of(replace(known, progress=other), known.created_ns, ask.trees, False)
         assert moved and moved.trees[1] is not ask.trees[1] and moved.trees[2] is ask.trees[2]
     none = structs.replace(known.progress, trees={name: trees[name] for name in "345"})
-    assert module.ask_of(replace(known, progress=none), known.created_ns, ask.trees) is None
+    assert module.ask_of(replace(known, progress=none), known.created_ns, ask.trees, False) is None

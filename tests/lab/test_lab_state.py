@@ -273,6 +273,17 @@ def test_a_wait_ends_soon_after_a_signal():
         child.wait()
 
 
+def test_under_nohup_a_terminal_that_is_closed_ends_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.pending is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_wait_that_takes_too_long_names_what_was_awaited():
     with Signals() as signals, pytest.raises(LabError, match="the moon: not within"):
         signals.wait(lambda: False, 0.1, "the moon")

@@ -30,6 +30,8 @@ def main(arguments: list[str]) -> None:
         Path(arguments[1]).write_text("there")
         sys.stdin.read()
         Path(arguments[1]).write_text("ended")
+    elif what == "hang-up":
+        Path(arguments[1]).write_text(signal.getsignal(signal.SIGHUP).name)
     elif what == "exit":
         sys.exit(3)
 
@@ -51,6 +53,18 @@ def said(path: Path, text: str) -> None:
             return
         select.select([], [], [], 0.01)
     raise AssertionError(f"{path} does not say {text}")
+
+
+@pytest.mark.parametrize("kind", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_worker_of_a_service_under_nohup_is_under_nohup_too(kind: signal.Handlers, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, kind)
+    try:
+        made = Nursery(__name__, "a-worker")
+        ended(made.start(["hang-up", str(tmp_path / "kind")]))
+        made.close()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    said(tmp_path / "kind", kind.name)
 
 
 def test_a_worker_has_its_standard_files_and_nothing_of_who_asked_for_it(nursery: Nursery, tmp_path: Path) -> None:
