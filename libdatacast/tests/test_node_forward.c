@@ -171,6 +171,36 @@ static void interests_with_a_wrong_route_are_refused(void)
   bench_close(&b);
 }
 
+static void an_interest_has_as_many_stops_and_bytes_of_a_route_as_there_may_be_and_no_more(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  struct asking a = from_child(1, 1, 5);
+  a.fwd = SEG(true, 7);
+  uint8_t p[2048] = {0};
+  write_stack(p, (uint32_t[]){DC_LABEL_LOCAL}, 1);
+  uint8_t *h = p + stack_len(1);
+  (void)write_asking(h, 1024, &a);
+  size_t len = stack_len(1) + DC_HEADER_LEN + DC_ROUTE_MAX;
+  struct dc_header most = {.type = DC_TYPE_INTEREST, .tree = 1, .seq = 5};
+  most.stops = DC_STOPS_MAX;
+  most.length = DC_ROUTE_MAX;
+  dc_header_write(h, &most);
+  assert(give(&b, 1, p, len) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.h.stops == DC_STOPS_MAX - 1);
+
+  most.stops = DC_STOPS_MAX + 1;
+  dc_header_write(h, &most);
+  assert(give(&b, 1, p, len) == 0 && dropped(&b, DC_DROP_ROUTE) == 1);
+  most.stops = DC_STOPS_MAX;
+  most.length = DC_ROUTE_MAX + 1;
+  dc_header_write(h, &most);
+  assert(give(&b, 1, p, len + 1) == 0 && dropped(&b, DC_DROP_ROUTE) == 2);
+  bench_close(&b);
+}
+
 static void an_empty_stack_is_for_the_endpoint(void)
 {
   struct bench b;
@@ -433,6 +463,7 @@ int main(void)
   what_lies_under_an_adjacency_is_a_segment();
   frames_that_cannot_be_forwarded_are_counted_by_reason();
   interests_with_a_wrong_route_are_refused();
+  an_interest_has_as_many_stops_and_bytes_of_a_route_as_there_may_be_and_no_more();
   an_empty_stack_is_for_the_endpoint();
   a_receiver_on_a_waypoints_host_asks_its_own_node();
   a_source_with_two_children_is_asked_once();

@@ -70,6 +70,27 @@ static void data_goes_to_every_child_that_waits_and_is_stored(void)
   bench_close(&b);
 }
 
+static void what_many_children_of_one_tree_ask_for_goes_to_none_of_another(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  for (uint16_t k = 1; k <= 6; k++)
+    for (uint32_t tree = 1; tree <= 3; tree++) {
+      struct asking a = from_child(k, tree, 5);
+      a.ret = SEG(false, k, (uint16_t)tree);
+      ask(&b, k, &a);
+    }
+  for (uint32_t tree = 1; tree <= 3; tree++) {
+    assert(answer(&b, 7, tree, 5, 0, 1000) == 6);
+    for (unsigned i = 0; i < 6; i++) {
+      look(&b.tx[i], &seen);
+      assert(seen.port == i + 1 && seen.labels == 1 && seen.label[0] == DC_LABEL_ADJ + tree);
+    }
+  }
+  bench_close(&b);
+}
+
 static void a_hit_is_answered_from_the_store(void)
 {
   struct bench b;
@@ -292,6 +313,7 @@ int main(void)
   a_miss_sends_the_interest_on_without_its_own_stop();
   an_interest_towards_a_waypoint_ends_in_local();
   data_goes_to_every_child_that_waits_and_is_stored();
+  what_many_children_of_one_tree_ask_for_goes_to_none_of_another();
   a_hit_is_answered_from_the_store();
   a_retx_waits_until_its_answer_is_overdue();
   a_retx_waits_longer_where_answers_take_longer();
