@@ -32,6 +32,12 @@ class Answer:
         """Media type."""
         return str(self.headers.get("content-type", "")).partition(";")[0].strip()
 
+    @property
+    def location(self) -> str:
+        """Where a redirect leads; "": it is none."""
+        to = self.headers.get("location") if 300 <= self.status < 400 else None
+        return urljoin(self.url, to) if to else ""
+
     def check(self, name: str) -> None:
         """Raises OriginError for what is no success."""
         host, status = place(self.url)[1], self.status
@@ -99,9 +105,8 @@ def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None)
             if "CERTIFICATE_VERIFY_FAILED" in text:
                 raise OriginError("certificate", f"{text}: $SSL_CERT_FILE names another authority") from None
             raise OriginError("origin_unreachable", text) from None
-        location = answer.headers.get("location") if 300 <= answer.status < 400 else None
-        to = urljoin(url, location) if location else None
-        if to is None or place(to) != place(url):
+        to = answer.location
+        if not to or place(to) != place(url):
             return answer
         url = to
     raise OriginError("bad_answer", f"{name}: too many redirects")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from .asking import PORTS, Answer, ask, place
+from .asking import PORTS, REDIRECTS, Answer, ask, place
 from .parts import FILES_MAX, SIZE_MAX, Named, OriginError, Part, size_told
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -117,6 +117,10 @@ class _Registry:
             answer = ask("HEAD", url, self.name, self.headers)
         if answer.status == 404:
             return None
+        for _ in range(REDIRECTS):  # to a store of somebody else's, who is not to see the token
+            if not answer.location:
+                break
+            answer = ask("HEAD", answer.location, self.name)
         answer.check(self.name)
         size = size_told(answer.headers.get("content-length", ""))
         if answer.status != 200 or size is None:

@@ -143,6 +143,25 @@ def test_a_registry_that_cannot_be_believed(tls: tuple[Path, Path], tmp_path: Pa
     assert error.value.code == "origin_unreachable" and error.value.message.endswith(": Connection refused")
 
 
+def test_a_layer_may_lie_with_somebody_else_who_sees_no_password(tls: tuple[Path, Path], tmp_path: Path) -> None:
+    """Registries redirect to a store: the layer had no size then."""
+    port, other = free_ports(2)
+    digest = f"sha256:{64 * '2'}"
+    (tmp_path / "layer").write_bytes(bytes(12_345))
+    auth = base64.b64encode(b"robot:hidden-password").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.2:{port}": {"auth": auth}}}))
+    challenge = "add_header Www-Authenticate 'Basic realm=\"x\"' always; return 401;"
+    asks = f"if ($http_authorization = '') {{ {challenge} }} return 307 https://127.0.0.2:{other}/there?signed=1;"
+    row = f"location = /v2/x/blobs/{digest} {{ {asks} }}"
+    there = f"location = /there {{ if ($http_authorization != '') {{ return 400; }} alias {tmp_path}/layer; }}"
+    with (
+        Nginx(tmp_path / "registry", "127.0.0.2", port, tls=tls, more=row),
+        Nginx(tmp_path / "store", "127.0.0.2", other, tls=tls, more=there),
+    ):
+        [part] = resolve(f"oci://127.0.0.2:{port}/x@{digest}").parts
+    assert part.size == 12_345 and part.url == f"https://127.0.0.2:{port}/v2/x/blobs/{digest}"
+
+
 def test_a_certificate_of_nobody_is_named(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
     with pytest.raises(OriginError) as error:
