@@ -85,7 +85,13 @@ def test_a_unit_is_started_until_it_can_run_but_not_with_a_wrong_option(name: st
 def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
     unit = units()["datacast-mirror"]
     assert "ReadWritePaths" not in unit and "StateDirectory" not in unit
-    assert unit["InaccessiblePaths"] == "-/etc/datacast/tls"
+    hidden = set(unit["InaccessiblePaths"].split())
+    examples = " ".join(path.read_text() for path in (PACKAGING / "etc").iterdir())
+    assert hidden == {f"-{key}" for key in re.findall(r"/etc/datacast/tls/[a-z-]+\.key", examples)}
+    authority = re.search(r"DATACAST_CA=(\S+)", (PACKAGING / "etc" / "mirror.yaml.example").read_text())[1]
+    assert authority == "/etc/datacast/tls/ca.pem" and not any(authority.startswith(path[1:]) for path in hidden), (
+        "it was hidden with the keys: no controller of the site's own authority could be believed"
+    )
 
 
 @pytest.mark.slow
