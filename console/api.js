@@ -23,12 +23,14 @@ export async function askAll(path) {
   return rows;
 }
 
+const READ_MS = 15000; // then nobody is there; what is ordered may take its time
 async function answerOf(path, method = "GET", body = undefined) {
   const answer = await fetch(path, {
     method,
     headers: body === undefined ? {} : { "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
     cache: "no-store",
+    signal: method === "GET" ? AbortSignal.timeout(READ_MS) : undefined,
   });
   const text = await answer.text();
   let content = null;

@@ -29,14 +29,14 @@ function App() {
   if (!signed) return html`<${SignIn} />`;
   const group = here.match(/^\/groups\/([^/?]+)/);
   const page = PAGES.find(([path]) => here.split("?")[0] === path);
-  const [, title, Page] = group ? [null, `Group ${group[1]}`, () => html`<${GroupPage} id=${decodeURIComponent(group[1])} />`] : page ?? PAGES[0];
+  const [, title, Page] = group ? [null, `Group ${group[1]}`, GroupPage] : page ?? PAGES[0];
   document.title = `${title} – Datacast`;
   return html`<header><h1>Datacast</h1>
       <nav aria-label="Pages">${PAGES.map(([path, text]) => html`<a href=${`#${path}`} aria-current=${here.startsWith(path) ? "page" : undefined}>${text}</a>`)}
         <a href="docs">API</a></nav>
       <button onClick=${signOut}>Sign out</button></header>
     ${live ? "" : html`<div class="banner" role="status">No connection to the controller. What you see may be old; trying again.</div>`}
-    <main><${Page} key=${here.split("?")[0]} /></main>`;
+    <main><${Page} key=${here.split("?")[0]} id=${group && decodeURIComponent(group[1])} /></main>`;
 }
 
 const root = document.getElementById("app");

@@ -15,6 +15,8 @@ addEventListener("hashchange", () => { route.value = location.hash.slice(1) || "
 
 let stream = null;
 let again = 0;
+let watch = 0;
+const WATCH_MS = 10000;
 
 export async function start() {
   clearTimeout(again);
@@ -36,14 +38,32 @@ function listen() {
   stream?.close();
   stream = new EventSource("events");
   stream.onopen = () => { connected.value = true; };
-  // The state may have changed while nobody listened: begin anew.
-  stream.onerror = () => { stream.close(); connected.value = false; again = setTimeout(start, 1500); };
+  stream.onerror = lost;
+  clearTimeout(watch);
+  watch = setTimeout(look, WATCH_MS, stream);
   const on = (kind, act) => stream.addEventListener(kind, (e) => act(JSON.parse(e.data)));
   on("group", onGroup);
   on("forgotten", onForgotten);
   on("link", onLink);
   on("node", onNode);
   on("topology", (t) => { topology.value = there(t); });
+}
+
+// The state may have changed while nobody listened: begin anew.
+function lost() {
+  stream.close();
+  connected.value = false;
+  clearTimeout(again);
+  again = setTimeout(start, 1500);
+}
+
+// A machine that is gone ends no stream, and one that nothing comes by looks the same.
+async function look(watched) {
+  let gone = false;
+  try { await ask("healthz"); } catch (error) { gone = !(error instanceof Refused); }
+  if (watched !== stream || stream.readyState === 2) return; // there is another one, or it is closed: who opens it looks again
+  if (gone) lost();
+  else watch = setTimeout(look, WATCH_MS, watched);
 }
 
 // The stream tells of what was taken away, too: its place is kept.
