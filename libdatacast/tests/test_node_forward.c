@@ -302,6 +302,9 @@ static void a_host_takes_what_did_not_come_by_its_node(void)
   assert(give(&b, 0, p, len) == 1 && b.tx[0].port == DC_PORT_HOST && b.tx[0].len == DC_HEADER_LEN + 200);
   assert(give(&b, DC_PORT_HOST, p + stack_len(1), len - stack_len(1)) == 0); /* its own does not come back to it */
   assert(dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
+  struct dc_node_counters c;
+  dc_node_counters(b.node, &c);
+  assert(c.to_endpoint == 1);
   bench_close(&b);
 
   cfg = a_switch(); /* nobody is there */

@@ -47,6 +47,26 @@ static void the_lag_of_the_slowest_child_travels_up(void)
   bench_close(&b);
 }
 
+static void a_tree_in_the_place_of_one_of_many_children_tells_of_none_that_is_behind(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.trees = 1;
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 0, 0);
+  for (uint16_t k = 4; k < 20; k++) {
+    struct asking a = from_child(1, 1, 0);
+    a.ret = SEG(false, 1, k);
+    ask(&b, 1, &a);
+  }
+  assert(child_asks(&b, 1, 1, 1, 0) == 1); /* and all others are behind it */
+  b.now += cfg.idle + DC_SEC;
+  assert(child_asks(&b, 1, 2, 100, 0) == 1);
+  look(&b.tx[0], &seen);
+  assert(seen.h.tree == 2 && seen.h.lag == 0);
+  bench_close(&b);
+}
+
 /* Whoever asks is behind nobody of whom it is the last, of however many. */
 static void the_slowest_child_tells_of_no_lag(void)
 {
@@ -326,6 +346,7 @@ static void of_ports_that_it_does_not_have_nothing_is_known(void)
 int main(void)
 {
   the_lag_of_the_slowest_child_travels_up();
+  a_tree_in_the_place_of_one_of_many_children_tells_of_none_that_is_behind();
   the_slowest_child_tells_of_no_lag();
   an_interest_says_what_store_there_really_is();
   a_child_that_asks_for_nothing_more_counts_no_longer();

@@ -227,6 +227,8 @@ static void early_interests_are_bounded(void)
   dc_source *s = make_with(&dc_cc_datacast, 100000000000u, 64, 0, 10);
   for (uint32_t i = 0; i < DC_SOURCE_EARLY_MAX + 5; i++)
     ask(s, 1000, 10 + i);
+  for (uint32_t i = 5; i < DC_SOURCE_EARLY_MAX + 5; i++)
+    ask(s, 1000, 10 + i); /* again, and kept already */
   ask(s, 1000, UINT32_MAX);
   dc_source_counters(s, &c);
   assert(c.drop[DC_DROP_BEYOND] == 6 && c.queued == 0);

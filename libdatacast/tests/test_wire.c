@@ -357,6 +357,20 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
   assert(dc_route_check(p, DC_ROUTE_MAX + 1) == 0);
 }
 
+static void a_route_may_be_as_long_as_there_is_room_for_and_no_longer(void)
+{
+  uint8_t p[DC_ROUTE_MAX + 2];
+  struct dc_segment longest = {.n = DC_SEG_MAX, .local = true};
+  struct dc_stop stop[7] = {{.fwd = longest}};
+  for (unsigned i = 1; i < 5; i++)
+    stop[i] = (struct dc_stop){.ret = longest, .fwd = longest};
+  stop[5] = (struct dc_stop){.ret = {.n = 9, .local = true}, .fwd = {.n = 9}};
+  stop[6] = (struct dc_stop){.ret = longest};
+  assert(route(p, sizeof p, stop, 7) == DC_ROUTE_MAX && dc_route_check(p, DC_ROUTE_MAX) == 7);
+  stop[5].fwd.n++;
+  assert(route(p, sizeof p, stop, 7) == DC_ROUTE_MAX + 2 && dc_route_check(p, DC_ROUTE_MAX + 2) == 0);
+}
+
 static void a_stop_is_written_only_where_it_fits(void)
 {
   uint8_t p[512];
@@ -429,6 +443,7 @@ int main(int argc, char **argv)
   lag_codes();
   paths();
   a_route_leads_from_stop_to_stop_and_ends_at_the_source();
+  a_route_may_be_as_long_as_there_is_room_for_and_no_longer();
   a_stop_is_written_only_where_it_fits();
   an_interest_and_its_answer();
   a_source_takes_interests_only_that_end_there();
