@@ -29,7 +29,8 @@ struct netif *tunnel_open(const struct tunnel_cfg *cfg, struct fault *why) __att
 /* A port that becomes a tunnel when the fabric manager says where to. It keeps sockets ready: their large buffers want a
  * right that a daemon gives up when it has started. */
 struct netif *tunnel_slot_open(struct fault *why) __attribute__((nonnull));
-/* The tunnel of a slot, with its sockets where it has some left; the slot stays the caller's. NULL with *why. */
+/* The tunnel of a slot, with its sockets where it has some left; the slot stays the caller's. NULL with *why, and the slot
+ * keeps what it had. */
 struct netif *tunnel_slot_fill(struct netif *slot, const struct tunnel_cfg *cfg, struct fault *why)
     __attribute__((nonnull));
 /* The same tunnel for another thread: it sends by the same socket, and nothing comes in there. Of a slot, an empty one; `slot`:

@@ -10,6 +10,7 @@
 #include "walks.h"
 
 struct registration;
+struct led;
 
 struct host {
   const char *name;      /* this node's, as in the topology */
@@ -26,6 +27,7 @@ struct host {
   size_t ahead_room; /* bytes that sources may still keep of what they have read (ahead.h) */
   struct walks walks;
   uint16_t fixed_ports; /* from the command line; behind them stand slots for tunnels */
+  struct led *led;      /* where these lead (registrant.c); owned */
   struct roots dest_roots, source_roots;
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;

@@ -250,6 +250,7 @@ close_shards:
 out:
   if (code != 0)
     log_error("%s", why.text);
+  free(a->host.led);
   tls_close(a->host.security.ctx);
   roots_close(&a->host.dest_roots);
   roots_close(&a->host.source_roots);

@@ -78,10 +78,17 @@ static bool fill(const struct shards *all, uint16_t port, const struct tunnel_cf
   return ok;
 }
 
-/* cfg: where a slot's port leads from now on; NULL: nowhere. */
-static void lead(struct shards *all, uint16_t port, const struct tunnel_cfg *cfg)
+/* Where the slots lead from now on; one that is not named leads nowhere. */
+struct led {
+  bool named[DC_NODE_PORTS_MAX], failed[DC_NODE_PORTS_MAX]; /* failed: and it was said */
+  struct tunnel_cfg cfg[DC_NODE_PORTS_MAX];
+};
+
+/* Where l says. What cannot be opened now is tried again with each heartbeat: an address or a route may come later. */
+static void lead(struct shards *all, uint16_t port, struct led *l)
 {
   struct fault why;
+  const struct tunnel_cfg *cfg = l->named[port] ? &l->cfg[port] : NULL;
   struct netif *slot[SHARDS_MAX], *by[SHARDS_MAX] = {NULL};
   struct netif *now = all->one[shard_of_port(port, all->n)].forward.port[port]->nif;
   bool leads = tunnel_slot(now) != NULL;
@@ -93,16 +100,25 @@ static void lead(struct shards *all, uint16_t port, const struct tunnel_cfg *cfg
     shards_call(all, lead_by, &(struct leading){port, slot});
   if (cfg == NULL)
     return;
-  if (fill(all, port, cfg, by, &why))
+  if (fill(all, port, cfg, by, &why)) {
     shards_call(all, lead_by, &(struct leading){port, by});
-  else
-    log_error("port %u: %s", port, why.text);
+    return;
+  }
+  if (!l->failed[port])
+    log_error("port %u: %s; it is tried again", port, why.text);
+  l->failed[port] = true;
+}
+
+static void lead_all(struct host *host)
+{
+  for (uint16_t p = host->fixed_ports; host->led != NULL && p < host->shards->one[0].forward.ports; p++)
+    lead(host->shards, p, host->led);
 }
 
 /* Room in each folder for received files, in the order of `dest_roots`: [free, size] in bytes. */
 static void beat(void *arg, json_t *m)
 {
-  const struct host *host = arg;
+  struct host *host = arg;
   json_t *list = json_array();
   for (unsigned i = 0; i < host->dest_roots.n; i++) {
     struct statvfs s;
@@ -112,13 +128,8 @@ static void beat(void *arg, json_t *m)
                                           (json_int_t)s.f_blocks * (json_int_t)s.f_frsize));
   }
   json_object_set_new(m, "disks", list);
+  lead_all(host);
 }
-
-/* Where the slots lead from now on; one that is not named leads nowhere. */
-struct led {
-  bool named[DC_NODE_PORTS_MAX];
-  struct tunnel_cfg cfg[DC_NODE_PORTS_MAX];
-};
 
 /* All of them. Without a list all stays. */
 static void registered(void *arg, const json_t *answer)
@@ -144,9 +155,9 @@ static void registered(void *arg, const json_t *answer)
     l->named[port] = true;
     l->cfg[port] = cfg;
   }
-  for (uint16_t p = host->fixed_ports; p < ports; p++)
-    lead(host->shards, p, l->named[p] ? &l->cfg[p] : NULL);
-  free(l);
+  free(host->led);
+  host->led = l;
+  lead_all(host);
 }
 
 /* ---- links: told in the shard, heard in the home loop ---- */

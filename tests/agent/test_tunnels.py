@@ -220,6 +220,29 @@ def test_the_fabric_manager_gives_tunnels_out_and_takes_them_back(
         transfer.close()
 
 
+@pytest.mark.parametrize("workers", [1, WORKERS])
+def test_a_tunnel_whose_address_comes_late_is_there_once_it_has_come(
+    make_net: Callable[[Path], Net], workers: int
+) -> None:
+    """As at the start of a machine: the fabric manager says it once."""
+    net = routed(make_net(PLAIN), V4)
+    net.start("b", "--tunnel", f"0={V4['b']},{V4['a']}")
+    run("ip", "-n", net.namespace("a"), "addr", "del", f"{V4['a']}/24", "dev", "p0")
+    manager = Manager(net)
+    net.start("a", "--tunnel-slots", "1", "--fabric-manager", "198.18.0.1:7500", "--workers", str(workers))
+    manager.accept()
+    given = {"port": 0, "local": V4["a"], "remote": V4["b"], "mtu": PATH_MTU}
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50, "tunnels": [given]})
+    log = net.agents["a"]
+    until(lambda: "the local address is not this machine's" in log.text(), "its word")
+    for _ in range(10):
+        manager.next_of("heartbeat")
+    assert log.text().count("the local address is not this machine's") == 1
+    run("ip", "-n", net.namespace("a"), "addr", "add", f"{V4['a']}/24", "dev", "p0")
+    run("ip", "-n", net.namespace("a"), "route", "add", "0.0.0.0/0", "via", V4["ra"])
+    assert manager.next_of("link")["up"]
+
+
 def test_a_tunnel_that_leads_elsewhere_is_not_up_for_what_was_there_before(make_net: Callable[[Path], Net]) -> None:
     net = routed(make_net(PLAIN), V4)
     net.start("b", "--tunnel", f"0={V4['b']},{V4['a']}")
