@@ -215,9 +215,10 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
   return -1;
 }
 
+/* With room for one letter more (unpack_folder). */
 static void temp_name(char to[256], const char *name, const char *group)
 {
-  int room = 255 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
+  int room = 254 - (int)strlen(group) - (int)sizeof "..datacast-" + 1;
   snprintf(to, 256, ".%.*s.datacast-%s", room, name, group);
 }
 
@@ -346,6 +347,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   memset(t, 0, sizeof *t);
   t->dir = -1;
   t->size = size;
+  t->bundle = bundle;
   const char *rest;
   char folder[PATH_MAX];
   const struct root *root = roots_of(roots, dest, &rest, why);
@@ -468,7 +470,10 @@ void target_close(struct target *t, bool keep, struct worker *w)
     (void)unlinkat(t->dir, t->temp, 0);
     struct job *j = w == NULL ? NULL : job_new(JOB_DROP);
     if (j != NULL) {
-      j->file = t->file;
+      if (t->bundle)
+        name_job(t, j);
+      else
+        j->file = t->file;
       t->file = NULL;
       worker_submit(w, j, NULL);
     }

@@ -18,6 +18,7 @@ struct target {
   struct file *file; /* NULL once given away */
   uint64_t size, allocated;
   bool resumed; /* the temporary file was there already, of the same group and layout */
+  bool bundle;  /* a directory is made of it in the end */
   bool whole;   /* or the file itself, as this group had finished it: `file` is that */
   char mark[MARK_LEN];
 };

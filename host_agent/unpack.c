@@ -40,6 +40,8 @@ static void remove_all(struct unpacking *u, int dir, const char *name, unsigned 
 {
   if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
     return;
+  if (errno == EISDIR) /* and no link to somewhere else */
+    (void)fchmodat(dir, name, 0700, 0);
   int fd = open_in(u, dir, name, O_RDONLY | O_DIRECTORY);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (d == NULL) {
@@ -48,7 +50,6 @@ static void remove_all(struct unpacking *u, int dir, const char *name, unsigned 
     (void)unlinkat(dir, name, AT_REMOVEDIR); /* if it is empty */
     return;
   }
-  (void)fchmod(fd, 0700);
   for (struct dirent *e; depth <= BUNDLE_DEPTH_MAX && (e = readdir(d)) != NULL;)
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
       remove_all(u, fd, e->d_name, depth + 1);
@@ -247,4 +248,15 @@ int unpack(struct unpacking *u)
     remove_all(u, u->dir, u->temp, 0);
   bundle_free(&t);
   return error;
+}
+
+void unpack_folder(char to[256], const char *temp) { snprintf(to, 256, "%.254s+", temp); }
+
+void unpack_drop(int dir, const char *temp)
+{
+  char folder[256];
+  int never = 0;
+  struct unpacking u = {.stopping = &never};
+  unpack_folder(folder, temp);
+  remove_all(&u, dir, folder, 0);
 }

@@ -32,4 +32,9 @@ struct unpacking {
  * stays behind when it fails. */
 int unpack(struct unpacking *u) __attribute__((nonnull));
 
+/* The name of the folder that a stream named `temp` is unpacked in at first. */
+void unpack_folder(char to[256], const char *temp) __attribute__((nonnull));
+/* Away with that folder: an agent that was killed left it, and nobody will go on with it. */
+void unpack_drop(int dir, const char *temp) __attribute__((nonnull));
+
 #endif

@@ -252,8 +252,8 @@ static int as_expected(struct job *j)
 
 static int finish_bundle(struct job *j)
 {
-  char folder[sizeof j->temp + 1];
-  snprintf(folder, sizeof folder, "%.254s+", j->temp);
+  char folder[256];
+  unpack_folder(folder, j->temp);
   struct unpacking u = {.stopping = &j->stopping,
                         .from = j->file->fd,
                         .readers = &j->file->refs,
@@ -321,6 +321,8 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
     j->error = folder_same(j->file->folder, &j->looked, (uint32_t)j->len) ? 0 : ESTALE;
     break;
   case JOB_DROP:
+    if (j->dir >= 0)
+      unpack_drop(j->dir, j->temp);
     file_unref(j->file);
     j->file = NULL;
     break;

@@ -64,7 +64,8 @@ enum job_kind {
   JOB_WALK,     /* of the directory `file`, as `walking` says */
   JOB_LOOK,     /* is the directory `file` what it was: `len` entries from `looked` on; ESTALE: it is not */
   JOB_FETCH,    /* ask an origin: `fetch` says what (fetch.h) */
-  JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time */
+  JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time; with `dir`, what an
+                 * agent that was killed had unpacked of it goes first */
 };
 
 /* What becomes of the temporary file. */

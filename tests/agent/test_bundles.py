@@ -232,6 +232,18 @@ def test_a_receiver_that_is_killed_goes_on(net: Net, folder: Path) -> None:
     assert seen(Path(second.dest["b"])) == seen(folder)
 
 
+def test_what_a_killed_agent_had_unpacked_goes_with_its_group(net: Net, folder: Path) -> None:
+    transfer = begin(net, folder, rate=2_000_000)
+    assert all(r["ok"] for r in transfer.open().values())
+    (file,) = net.agents["b"].leftovers()
+    unpacked = net.agents["b"].folder / f"{file}+"
+    (unpacked / "shut" / "in").mkdir(parents=True)
+    (unpacked / "shut" / "file").write_bytes(b"1")
+    (unpacked / "shut").chmod(0o500)
+    assert transfer.close()["b"]["ok"]
+    until(lambda: net.agents["b"].leftovers() == [], "an empty folder")
+
+
 def test_an_empty_directory(net: Net, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     transfer = begin(net, tmp_path / "none")
