@@ -455,7 +455,7 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
   struct fault why;
   const json_t *id = json_object_get(m, "id");
   json_t *tree = json_object_get(m, "tree");
-  uint64_t timeout, epoch;
+  uint64_t timeout, epoch, before = s->next_id;
   unsigned members = 0;
   if (!json_is_integer(id))
     fault_set(&why, "bad_request", "id must be an integer");
@@ -494,7 +494,7 @@ static void request(struct signalling *s, struct conn *from, json_t *m)
     if (!own_first)
       own_part(p, tree);
     for (const struct peer *peer = s->peers; peer != NULL; peer = peer->next)
-      for (const struct call *call = peer->calls; call != NULL; call = call->next)
+      for (const struct call *call = peer->calls; call != NULL && call->id > before; call = call->next)
         if (call->pending == p)
           note_handed(call);
     p->split = true;
