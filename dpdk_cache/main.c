@@ -1,7 +1,9 @@
 /* datacast-switch: a DPDK program around the core's node. */
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "datapath/privileges.h"
@@ -41,6 +43,31 @@ static void stop(struct timer *t, dc_time now)
   p->workers.worker[0].loop.stop = true;
 }
 
+static int check_ports(const struct config *c, bool opens, struct fault *f)
+{
+  for (unsigned i = 0; i < c->nnodes; i++)
+    for (unsigned k = 0; k < c->nodes[i].nports; k++)
+      if (port_check(&c->nodes[i].ports[k], c->mtu, opens, f) < 0) {
+        struct fault inner = *f;
+        return fail(f, "node %s port %u: %s", c->nodes[i].name, c->nodes[i].ports[k].port, inner.text);
+      }
+  return 0;
+}
+
+/* Could a next run start with what stands in the files now? It has more rights than this one has left: a key that this one
+ * may not read is no reason against it. */
+static int check_next(const struct options *o, struct config *c, struct fault *f)
+{
+  const struct tls_cfg *t = &c->tls;
+  if (config_load(c, o->config, o->appliance, f) < 0 || check_ports(c, false, f) < 0)
+    return -1;
+  if (t->ca[0] == '\0' || (access(t->key, R_OK) < 0 && errno == EACCES))
+    return 0;
+  struct tls_ctx *ctx = tls_open(t->ca, t->cert, t->key, "switch", NULL, f);
+  tls_close(ctx);
+  return ctx == NULL ? -1 : 0;
+}
+
 /* SIGUSR2: an upgrade, or another configuration. What forwards and caches here is soft state. */
 static void leave(void *arg)
 {
@@ -51,12 +78,12 @@ static void leave(void *arg)
   struct fault f;
   if (p->leaves)
     return;
-  if (config_load(&next, p->options.config, p->options.appliance, &f) < 0) {
+  int rc = check_next(&p->options, &next, &f);
+  config_free(&next);
+  if (rc < 0) {
     log_error("not leaving, the next run would not start: %s", f.text);
-    config_free(&next);
     return;
   }
-  config_free(&next);
   p->leaves = true;
   log_info("leaving: the neighbours wait %u ms for this switch to start again", p->config.away_ms);
   engine_leave(&w->sw.engine, away);
@@ -94,17 +121,6 @@ static json_t *counted(void *arg)
   json_decref(answer);
   json_decref(request);
   return nodes;
-}
-
-static int check_ports(const struct config *c, struct fault *f)
-{
-  for (unsigned i = 0; i < c->nnodes; i++)
-    for (unsigned k = 0; k < c->nodes[i].nports; k++)
-      if (port_check(&c->nodes[i].ports[k], c->mtu, f) < 0) {
-        struct fault inner = *f;
-        return fail(f, "node %s port %u: %s", c->nodes[i].name, c->nodes[i].ports[k].port, inner.text);
-      }
-  return 0;
 }
 
 static int serve(struct program *p, struct fault *f)
@@ -189,9 +205,9 @@ int main(int argc, char **argv)
   }
   p.config.no_hello |= p.options.no_hello;
   int code = 0;
-  if (check_ports(&p.config, &f) < 0) {
+  if (check_ports(&p.config, true, &f) < 0) { /* an interface may be there later: another start is worth a try */
     log_error("%s", f.text);
-    code = EXIT_USAGE;
+    code = what == OPTIONS_CHECK ? EXIT_USAGE : EXIT_RUNTIME;
   } else if (what == OPTIONS_CHECK) {
     printf("%s: %u node(s), good\n", p.options.config, p.config.nnodes);
   } else if (!signals_block(&p.signals, &f) || log_catch_eal() < 0 || run(&p, &f) < 0) {

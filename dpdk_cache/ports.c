@@ -23,10 +23,14 @@ enum {
 
 uint32_t ports_frame_bytes(const struct config *c) { return c->mtu + ETHER_BYTES + CRC_BYTES + SLACK; }
 
-int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f)
+int port_check(const struct port_cfg *cfg, uint32_t mtu, bool opens, struct fault *f)
 {
   bool up;
-  return cfg->iface[0] == '\0' ? 0 : interface_check(cfg->iface, mtu, &up, f);
+  if (cfg->iface[0] == '\0')
+    return 0;
+  if (interface_check(cfg->iface, mtu, &up, f) < 0)
+    return -1;
+  return opens && !interface_may_open() ? fail(f, "opening interface %s needs root or CAP_NET_RAW", cfg->iface) : 0;
 }
 
 static const char *port_name(const struct port_cfg *cfg)

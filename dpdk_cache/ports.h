@@ -64,8 +64,8 @@ static inline struct dpdk_port *dpdk_port(struct port *p) { return (struct dpdk_
 /* Longest frame that an mbuf must hold. */
 uint32_t ports_frame_bytes(const struct config *c) __attribute__((nonnull));
 
-/* Check what can be checked without DPDK. 0, or -1 with f. */
-int port_check(const struct port_cfg *cfg, uint32_t mtu, struct fault *f) __attribute__((nonnull));
+/* Check what can be checked without DPDK; `opens`: this run is to open it. 0, or -1 with f. */
+int port_check(const struct port_cfg *cfg, uint32_t mtu, bool opens, struct fault *f) __attribute__((nonnull));
 
 /* Open and start the device; `serial` makes its name unique. *carrier: as it was found. 0, or -1 with f. */
 int port_open(struct dpdk_port *p, const struct config *c, const struct port_cfg *cfg, unsigned serial,

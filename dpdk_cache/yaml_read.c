@@ -6,6 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A second document would be read by nobody. */
+static bool ends(struct yaml_file *y, yaml_parser_t *parser)
+{
+  yaml_document_t more;
+  if (!yaml_parser_load(parser, &more)) {
+    fail(y->f, "%s:%zu: not YAML: %s", y->path, parser->problem_mark.line + 1,
+         parser->problem != NULL ? parser->problem : "unreadable");
+    return false;
+  }
+  const yaml_node_t *root = yaml_document_get_root_node(&more);
+  if (root != NULL)
+    yaml_fail(y, root, "a second document begins before this: take out its \"---\"");
+  yaml_document_delete(&more);
+  return root == NULL;
+}
+
 int yaml_open(struct yaml_file *y, const char *path, struct fault *f)
 {
   y->path = path;
@@ -23,6 +39,10 @@ int yaml_open(struct yaml_file *y, const char *path, struct fault *f)
   if (!ok)
     fail(f, "%s:%zu: not YAML: %s", path, parser.problem_mark.line + 1,
          parser.problem != NULL ? parser.problem : "unreadable");
+  else if (!ends(y, &parser)) {
+    yaml_document_delete(&y->doc);
+    ok = 0;
+  }
   yaml_parser_delete(&parser);
   fclose(in);
   if (!ok)

@@ -1,10 +1,12 @@
 #include "options.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config_file.h"
+#include "datapath/conn.h"
 #include "datapath/instance.h"
 #include "datapath/mac.h"
 #include "params.h"
@@ -259,6 +261,19 @@ static bool add_folder(const char **list, unsigned *n, const char *path)
   return true;
 }
 
+/* "Any address" or "any port". */
+static bool leads_nowhere(const char *text)
+{
+  struct sockaddr_storage a;
+  socklen_t len;
+  if (!address_parse(text, &a, &len))
+    return false; /* told where it is used */
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&a;
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&a;
+  return a.ss_family == AF_INET6 ? v6->sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr)
+                                 : v4->sin_port == 0 || v4->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 static enum options_result take(struct options *o, int c, const char *name, char *value)
 {
   uint16_t n;
@@ -269,7 +284,8 @@ static enum options_result take(struct options *o, int c, const char *name, char
     return name_ok(value) ? OPTIONS_RUN : bad(name, value, "a name has 1 to 64 letters, digits or ._-");
   case OPT_LISTEN:
     o->listen = value;
-    return OPTIONS_RUN;
+    return leads_nowhere(value) ? bad(name, value, "others are told so: give the address and port that they reach")
+                                : OPTIONS_RUN;
   case OPT_MANAGER:
     o->manager = value;
     return OPTIONS_RUN;

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent_harness import PLAIN, Net, agent_command, make_pair
 
-GOOD = ["--node", "x", "--listen", "127.0.0.1:0", "--port", "0=lo"]
+GOOD = ["--node", "x", "--listen", "127.0.0.1:7600", "--port", "0=lo"]
 
 
 def agent(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,6 +43,9 @@ def test_help_and_version() -> None:
         ([*GOOD, "--log-level", "loud"], "--log-level loud"),
         ([*GOOD, "--nonsense"], "--help"),
         ([*GOOD, "extra"], "--help"),
+        ([*GOOD, "--listen", "0.0.0.0:7600"], "0.0.0.0:7600: others are told so"),
+        ([*GOOD, "--listen", "[::]:7600"], "[::]:7600: others are told so"),
+        ([*GOOD, "--listen", "127.0.0.1:0"], "127.0.0.1:0: others are told so"),
     ],
 )
 def test_wrong_usage(arguments: list[str], told: str) -> None:
@@ -54,14 +57,16 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("node: x\nlisten: 127.0.0.1:0\nport: [0=lo, 1=veth0]\ngroups: 0\n", "--groups 0"),
-        ("node: x\nlisten: 127.0.0.1:0\nport: [0=lo, 2=veth0]\n", "without gaps"),
+        ("node: x\nlisten: 127.0.0.1:7600\nport: [0=lo, 1=veth0]\ngroups: 0\n", "--groups 0"),
+        ("node: x\nlisten: 127.0.0.1:7600\nport: [0=lo, 2=veth0]\n", "without gaps"),
         ("node: x\nnonsense: 1\n", "line 2: nonsense: there is no such option"),
         ("node: x\nnode: y\n", "line 2: node: this option was given already"),
         ("no-sync: 1\n", "line 1: no-sync: wanted true or false"),
         ("node: {a: b}\n", "line 1: node: wanted a value"),
         ("port: [[0=lo]]\n", "line 1: port: wanted a list of values"),
         ("node: [\n", "line 2"),
+        ("node: x\n---\nlisten: 127.0.0.1:7600\n", "line 3: a second document begins before this"),
+        ("node: x\n---\n[\n", "line 4"),
         ("- node\n", "wanted lines such as"),
         ("config: other.yaml\n", "--config other.yaml: wanted once"),
         ("# nothing\n", "--node is missing"),
@@ -80,7 +85,7 @@ def test_a_file_of_options_comes_first_and_once(tmp_path: Path) -> None:
     assert "absent.yaml" in agent("--config", "absent.yaml").stderr
     assert "as the first option" in agent("--node", "x", "--config", "agent.yaml").stderr
     file = tmp_path / "agent.yaml"
-    file.write_text("node: x\nno-sync: true\nkeep-partial: false\nlisten: 127.0.0.1:0\nport: 0=lo\n")
+    file.write_text("node: x\nno-sync: true\nkeep-partial: false\nlisten: 127.0.0.1:7600\nport: 0=lo\n")
     done = agent("--config", str(file), "--cache", "lots")
     assert "--cache lots" in done.stderr
 

@@ -77,6 +77,7 @@ BAD = [
     (b'{"op":"counters","worker":1}', "'worker' must be a number from 0 to 0"),
     (b'{"op":"counters","worker":-1}', "'worker' must be a number from 0 to 0"),
     (b'{"op":"counters","worker":"0"}', "'worker' must be a number from 0 to 0"),
+    (('{"op":"%s"}' % ("ä" * 400)).encode(), "unknown op"),
     (b'{"op":"config","worker":0}', "workers answer counters, totals, trees, wipe and fault one by one"),
 ]
 

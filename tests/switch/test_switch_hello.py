@@ -162,11 +162,22 @@ def test_who_does_not_come_back_from_an_upgrade_has_failed(tmp_path: Path) -> No
         pair.rig.close()
 
 
-def test_a_switch_whose_next_run_could_not_start_stays(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nodes: [{name: s0.1, ports: []}]", "ports is empty"),
+        ("nodes: [{name: s0.1, ports: [{port: 0, iface: absent0}]}]", "interface absent0 does not exist"),
+        ("nodes: [{name: s0.1, ports: [{port: 0, iface: PORT}]}]\nmtu: 16000", "has an MTU of 9000"),
+        ("nodes: [{name: s0.1, ports: [{port: 0, iface: PORT}]}]\ntls: {ca: /ca, cert: /c, key: /k}", "/ca holds no"),
+    ],
+    ids=["configuration", "interface", "mtu", "certificate"],
+)
+def test_a_switch_whose_next_run_could_not_start_stays(pair: Pair, text: str, why: str) -> None:
     pair.wait_alive()
-    (pair.ends[1].path / "switch.yaml").write_text("nodes: [{name: s0.1, ports: []}]")
+    (pair.ends[1].path / "switch.yaml").write_text(text.replace("PORT", pair.cable[1]))
     pair.ends[1].popen.send_signal(signal.SIGUSR2)
     wait_for("its refusal", lambda: "not leaving, the next run would not start: " in pair.ends[1].log)
+    assert why in pair.ends[1].log
     assert pair.ends[1].ask("ports")["ok"]
     time.sleep(0.5)
     assert pair.alive()
