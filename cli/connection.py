@@ -39,8 +39,9 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
     if controller == DEFAULT_URL and ENV_URL not in os.environ:
         controller = _lab_rest() or controller
     token = None if token_file else os.environ.get(ENV_TOKEN)
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "datacast" / "token"
-    path = token_file or (own if os.path.isfile(own) else _lab_token(controller))  # another user's is not there
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "datacast", "token")
+    theirs = own.is_absolute() and os.path.isfile(own)  # not where somebody has no home
+    path = token_file or (own if theirs else _lab_token(controller))  # another user's is not there
     if not token and path is not None:
         try:
             token = path.read_text(errors="replace").strip()

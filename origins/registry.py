@@ -164,10 +164,10 @@ def _kin(host: str, other: str) -> bool:
 
 def _logins(host: str, port: int | None) -> Iterator[str]:
     """What `docker login` has left for a registry."""
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     try:
+        folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
         auths = json.loads((folder / "config.json").read_text()).get("auths", {})
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RuntimeError):  # the last: who has no home
         return
     names = [host if port is None else f"{host}:{port}"]
     if host == "registry-1.docker.io":

@@ -79,7 +79,7 @@ class BlockingClient:
         """The answer, to be read meanwhile. `silence`: of a stream. Raises FAILED; so does reading."""
         connection = self._connection(self._timeout)
         base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
-        where = base + path + ("?" + urlencode(params, doseq=True) if params else "")
+        where = base + path + ("?" + urlencode(params, doseq=True, errors="replace") if params else "")
         self._open.add(connection)
         try:
             try:

@@ -314,10 +314,15 @@ def test_a_folder_of_settings_that_cannot_be_looked_into_holds_no_token() -> Non
 def test_what_is_no_unicode_is_the_name_of_nothing() -> None:
     async def scenario():
         async with service([1.0]) as (_, url):
-            return [await datacast(*args, url=url) for args in (["status", "caf\udce9"], ["cancel", "\udce9"])]
+            return [
+                await datacast(*args, url=url)
+                for args in (["status", "caf\udce9"], ["cancel", "\udce9"], ["groups", "--state", "\udce9"])
+            ]
 
-    for code, out, err in run(scenario()):
+    *named, asked = run(scenario())
+    for code, out, err in named:
         assert code == 3 and not out and "there is no group" in err and "Traceback" not in err, err
+    assert asked[0] == 2 and "state" in asked[2] and "Traceback" not in asked[2], asked
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from datacast.cli.showing import show_group
 from datacast.controller.api import ControllerClient
 from datacast.controller.api.records import Event, GroupRecord, KnownSite
 from datacast.fabric_manager.api.records import GroupChange
+from datacast.origins import registry
 from datacast.services.problems import Problem
 
 GROUP: dict[str, Any] = {
@@ -248,6 +249,19 @@ def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         token(named)
     with pytest.raises(Problem, match=f"cannot read {tmp_path}/none"):
         token(tmp_path / "none")
+
+
+def test_who_has_no_home_has_no_token_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, under a number that no user has."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "DATACAST_TOKEN", "DATACAST_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    connect("http://127.0.0.1:9", None).close()
+    assert list(registry._logins("docker.io", None)) == []
 
 
 def listed(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Problem, *words: str) -> tuple[int, str]:
