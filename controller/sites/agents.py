@@ -120,7 +120,6 @@ class Agents:
         for connections in self._idle.values():
             for _, writer in connections:
                 writer.close()
-        self._idle.clear()
 
 
 async def _ask(

@@ -11,14 +11,17 @@ import pytest
 from pydantic import ValidationError
 
 from datacast.controller.access import BODY_MAX
-from datacast.controller.sites import agents
+from datacast.controller.sites import agents, coordinator
 from datacast.controller.sites.coordinator import Coordinator
+from datacast.controller.sites.exchanges import Exchanges
 from datacast.controller.sites.peers import JSON_MAX
 from datacast.controller.sites.records import Failure, HostFigures, Order, Part, Progress, SiteGroup
+from datacast.controller.sites.sharing import Sharing
 from datacast.controller.sites.shown import row, shown
 from datacast.fabric_manager.api import GroupSpec, PartSpec
 from datacast.fabric_manager.api.records import GroupRecord
 from datacast.fabric_manager.api.reports import Slowness
+from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 
 ID = "s-0123456789abcdef"
@@ -220,3 +223,49 @@ def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: p
     with pytest.raises(SiteError, match="looks through"):
         asyncio.run(reader.read("h0", agents.What(path="/d"), 0, 0))
     assert 1 < len(asked) < 10
+
+
+def test_of_too_many_requests_that_came_to_nothing_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "TRIED_MAX", 2)
+    at, tried = site(), dict[str, list[str]]()
+
+    async def refused(spec: GroupSpec, by: str, group_id: str, request: str) -> SiteGroup:
+        tried.setdefault(request.split()[-1], []).append(group_id)
+        raise Problem(503, "unavailable", "the store is away")
+
+    monkeypatch.setattr(at, "_create", refused)
+
+    async def asked() -> None:
+        at._ready.set()
+        for key in "abcbca":
+            with pytest.raises(Problem):
+                await at.create(GroupSpec(receivers=["sfo/all"]), "me", key)
+
+    asyncio.run(asked())
+    assert {key: len(set(made)) for key, made in tried.items()} == {"a": 2, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("group", "followed"),
+    [
+        ({}, True),
+        ({"path": []}, False),
+        ({"spec": GroupSpec(receivers=["h1"], url="https://h/f")}, False),
+        ({"finished_ns": 1}, False),
+        ({"size": 0}, False),
+    ],
+)
+def test_bytes_from_other_sites_are_followed_where_there_are_some_to_come(
+    group: dict[str, object], followed: bool
+) -> None:
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+    like = {"id": ID, "spec": spec, "size": 1 << 20, "path": ["sfo"]}
+    sharing: dict[str, Sharing] = {}
+    at = Exchanges(Client(), Peers(), {ID: SiteGroup.model_validate(like | group)}, sharing)  # type: ignore[arg-type]
+
+    async def kept() -> None:
+        at.keep()
+        await at.stop()
+
+    asyncio.run(kept())
+    assert (ID in sharing) is followed
