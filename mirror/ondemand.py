@@ -65,7 +65,6 @@ class OnDemand:
         answered = time.monotonic()
         end = answered + self._wish.patience_s
         group: GroupRecord | GroupSummary | None = None
-        over = False
         while True:
             try:
                 asked = (self._state_of, group.id) if group else (self._ask, registry, name, digest)

@@ -238,7 +238,7 @@ class Exchange:
             now = done.count / seconds
             who.rate = now if not who.rate else who.rate + AVERAGE * (now - who.rate)
 
-    def failed(self, name: str, missing: Range, got: int = 0) -> None:
+    def failed(self, name: str, missing: Range, got: int) -> None:
         """A run broke off after `got` pieces; the rest is anybody's again."""
         who = self._connections[self._known(name, missing)]
         if not 0 <= got <= missing.count:

@@ -307,9 +307,11 @@ def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
         await asyncio.sleep(0)
         above = await asyncio.wait_for(it.fetch("r:1", "x", "sha256:" + 64 * "8"), 60)  # while none is through
         free.set()
-        return [above, *await asyncio.gather(*waits)]
+        ended = await asyncio.gather(*waits)
+        assert len(controller.specs) == AT_ONCE
+        return [above, *ended, await it.fetch("r:1", "x", "sha256:" + 64 * "8")]  # there is room for it again
 
-    assert asyncio.run(many()) == [None] * (AT_ONCE + 1) and len(controller.specs) == AT_ONCE
+    assert asyncio.run(many()) == [None] * (AT_ONCE + 2) and len(controller.specs) == AT_ONCE + 1
 
 
 class Told(BaseHTTPRequestHandler):

@@ -109,10 +109,21 @@ def test_a_run_follows_an_origin_into_what_it_is_receiving() -> None:
     exchange.measured("b", 2.0)
     assert exchange.take("b", least_s=1.0) == Range(31, 2), "nothing is held: where its run has got to"
     assert exchange.take("c") == Range(33, 2), "and then behind that"
-    exchange.failed("c", Range(33, 2))
+    exchange.failed("c", Range(33, 2), 0)
     exchange.receives("o", bits(), bits())
-    exchange.failed("b", Range(31, 2))
+    exchange.failed("b", Range(31, 2), 0)
     assert exchange.take("b") is None, "it is receiving that no more"
+
+
+def test_what_a_lost_connection_had_begun_comes_before_what_nobody_has_begun() -> None:
+    exchange = Exchange(100, run=8)
+    for name in "abc":
+        exchange.connects(name, "o")
+    exchange.holds("o", Range(0, 100))
+    exchange.in_order("o")
+    begun = {name: exchange.take(name) for name in "ab"}
+    exchange.gone("a")
+    assert begun["a"] == Range(0, 8) and exchange.take("c") == begun["a"]
 
 
 def test_what_is_there_comes_before_what_an_origin_is_receiving() -> None:

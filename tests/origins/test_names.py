@@ -247,3 +247,25 @@ def test_a_password_that_is_none_is_passed_over(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "config.json").write_text('{"auths": {"h": {"auth": "a"}, "h:5000": {"auth": "dTpw"}}}')
     assert list(of_registries._logins("h", None)) == [] and list(of_registries._logins("h", 5000)) == ["dTpw"]
+
+
+@pytest.mark.parametrize(
+    ("host", "realm", "goes"), [("r.test", "http", False), ("r.test", "https", True), ("localhost", "http", True)]
+)
+def test_what_is_asked_over_tls_has_its_tokens_over_tls(
+    monkeypatch: pytest.MonkeyPatch, host: str, realm: str, goes: bool
+) -> None:
+    asked = []
+
+    def answers(method: str, url: str, name: str, headers: dict[str, str]) -> Answer:
+        asked.append(url)
+        told = Message()
+        told["www-authenticate"] = f'Bearer realm="{realm}://{host}/token"'
+        token = "/token" in url
+        return Answer(url, 200 if token else 401, told, b'{"token": "t"}' if token else b"")
+
+    monkeypatch.setattr(of_registries, "ask", answers)
+    with pytest.raises(OriginError) as error:
+        resolve(f"oci://{host}/x")
+    assert error.value.code == "origin_denied" and ("is no https://" in error.value.message) is not goes
+    assert any("/token" in url for url in asked) is goes
