@@ -292,8 +292,8 @@ class Fabric:
     def register(
         self, told: Registration, session: int, now_ns: int, certificate_until: float | None = None
     ) -> list[Change]:
-        """Of a connection, and when its certificate ends. Returns the changes; raises FabricError when it is
-        refused."""
+        """Of a connection, and when its certificate ends. A switch that a controller speaks for is the next one's once
+        that one says so: the switch has chosen it. Returns the changes; raises FabricError when it is refused."""
         node = self.nodes.get(told.node)
         if node is None or node.removed:
             raise FabricError(
@@ -301,7 +301,7 @@ class Fabric:
                 f"the topology {self.spec or ''} has no node {told.node!r}".replace("  ", " "),
                 told.node,
             )
-        if node.registered and node.session != session:
+        if node.registered and node.session != session and not (told.proxy and node.proxy):
             raise FabricError(
                 "duplicate", f"node {node.name} is registered already, by process {node.pid} at {node.addr}", node.name
             )
@@ -333,6 +333,11 @@ class Fabric:
         node.disks, node.clock_ms, node.counted = [], None, None
         node.certificate_until = certificate_until
         return [self._node_change(node), *self._refresh(list(self.graph.edges(node.name)), now_ns)]
+
+    def speaker(self, name: str) -> int | None:
+        """The connection that has registered a node; None: none has, or it is gone."""
+        node = self.nodes.get(name)
+        return node.session if node is not None and node.registered else None
 
     def disconnect(self, session: int, now_ns: int, silent: bool = False) -> list[Change]:
         """The connection went away: all its nodes are gone until they register again. O(its nodes, and their links):

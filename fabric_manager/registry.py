@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from datacast.core.lists import few
@@ -37,8 +37,11 @@ NAMED_MAX = 16
 
 @dataclass
 class _Open:
-    """A connection. `quiet`: ticks since something came; `limit`: of what is waited for; `beats`: heartbeats."""
+    """A connection. `quiet`: ticks since something came; `limit`: of what is waited for; `beats`: heartbeats; `names`:
+    of the nodes that it has registered."""
 
+    writer: asyncio.StreamWriter
+    names: list[str] = field(default_factory=list)
     quiet: int = 0
     beats: int = 0
     limit: asyncio.Timeout | None = None
@@ -63,7 +66,8 @@ class Registry:
         self._sessions = itertools.count(1)
         self._security = security
         self._acceptor: Acceptor | None = None
-        self._open: dict[asyncio.StreamWriter, _Open] = {}
+        self._open: dict[int, _Open] = {}
+        """By session."""
         self._ticks = Ticks(self._tick)
         self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
 
@@ -81,31 +85,26 @@ class Registry:
         self._ticks.stop()
         if self._acceptor:
             await self._acceptor.stop()
-        for writer in tuple(self._open):
-            writer.close()
+        for there in tuple(self._open.values()):
+            there.writer.close()
 
     def _announce(self, changes: list[Change]) -> None:
         for change in changes:
             self.publish(change)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = next(self._sessions)
         peer = writer.get_extra_info("peername")
-        names: list[str] = []
         silent = False
-        there = self._open[writer] = _Open()
+        session = next(self._sessions)
+        there = self._open[session] = _Open(writer)
+        names = there.names
         try:
             who = check_peer(writer.get_extra_info("peercert"), REPORTERS) if self._security.identity else None
             while True:
                 message = await self._message(reader, there)
                 if message is None:
                     break
-                self._handle(message, session, names, writer, who)
-                if message["type"] == "heartbeat":
-                    there.beats += 1
-                    if there.beats % HEARD_EVERY == 0:
-                        self._send(writer, {"type": "heard"})
-                await writer.drain()
+                self._handle(message, session, there, who)
         except TimeoutError:
             silent = True
             self.reports["silent"] += 1
@@ -126,7 +125,7 @@ class Registry:
         except OSError as error:
             log.info("%s: connection lost: %s", peer, explain(error))
         finally:
-            self._open.pop(writer, None)
+            del self._open[session]
             now_ns = time.time_ns()
             changes = self.fabric.disconnect(session, now_ns, silent)
             if away_ns := self.fabric.away_for(names, now_ns):
@@ -148,10 +147,11 @@ class Registry:
 
     @staticmethod
     async def _message(reader: asyncio.StreamReader, there: _Open) -> framing.Message | None:
-        """Raises TimeoutError where none comes."""
+        """Raises TimeoutError where none comes, or where nobody reads what was said before."""
         there.quiet = 0
         try:
             async with asyncio.timeout(None) as there.limit:
+                await there.writer.drain()
                 return await framing.read(reader)
         finally:
             there.limit = None
@@ -162,21 +162,17 @@ class Registry:
             if there.limit is not None and there.quiet == SILENCE_TICKS + 1:
                 there.limit.reschedule(asyncio.get_running_loop().time())
 
-    def _handle(
-        self,
-        message: framing.Message,
-        session: int,
-        names: list[str],
-        writer: asyncio.StreamWriter,
-        who: Peer | None,
-    ) -> None:
-        kind = message["type"]
+    def _handle(self, message: framing.Message, session: int, there: _Open, who: Peer | None) -> None:
+        kind, names, writer = message["type"], there.names, there.writer
         try:
             if kind == "register":
                 told = Registration.read(message)
                 may_register(who, told)
+                before = self.fabric.speaker(told.node)
                 changes = self.fabric.register(told, session, time.time_ns(), who.until if who else None)
                 self.reports["register"] += 1
+                if before is not None and before != session:
+                    self._followed(told.node, self._open[before])
                 if told.node not in names:
                     names.append(told.node)
                 answer: dict[str, Any] = {"type": "registered", "node": told.node}
@@ -189,6 +185,9 @@ class Registry:
             elif kind == "heartbeat":
                 self.reports["heartbeat"] += 1
                 self.fabric.heartbeat(names, Heartbeat.read(message, names), time.time_ns())
+                there.beats += 1
+                if there.beats % HEARD_EVERY == 0:
+                    self._send(writer, {"type": "heard"})
             elif kind == "away":
                 self.fabric.away(names, for_ms := away_ms(message), time.time_ns())
                 log.info("%s: away for at most %d ms", few(names, NAMED_MAX), for_ms)
@@ -202,6 +201,12 @@ class Registry:
             self._send(
                 writer, {"type": "error", "code": error.code, "error": error.message, "node": message.get("node")}
             )
+
+    def _followed(self, node: str, before: _Open) -> None:
+        """Another controller speaks for a switch now: the one before hears it, and says so where it knows better."""
+        before.names.remove(node)
+        text = f"another controller speaks for {node} now"
+        self._send(before.writer, {"type": "error", "code": "followed", "error": text, "node": node})
 
     def _link(self, told: LinkReport, names: list[str], writer: asyncio.StreamWriter) -> None:
         # A process with several nodes says which one; an agent has one only.

@@ -53,6 +53,11 @@ class Roles:
         seat = self.seats.get(name)
         return seat is not None and seat.leads
 
+    def waits(self, name: str) -> bool:
+        """Another one leads it."""
+        seat = self.seats.get(name)
+        return seat is not None and seat.state == "waiting"
+
     def connected(self, now: float, name: str, connection: Any) -> list[Message]:
         self.seats[name] = Seat(connection)
         return self._ask(now, self.seats[name])

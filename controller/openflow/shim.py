@@ -271,11 +271,20 @@ class Connection(osken_controller.Datapath):  # type: ignore[misc]
         """os-ken begins with none."""
         self._ports = Ports()
 
+    def close(self) -> None:
+        """At once, also where the switch hangs: its machine would keep its end of the connection open."""
+        super().close()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def _recv_loop(self) -> None:
         try:
             super()._recv_loop()
         finally:
             self.set_state(DEAD_DISPATCHER)
+            # Who sends waits for something to send, and this thread waits for that one.
+            with contextlib.suppress(AttributeError):  # os-ken's: it has just ended
+                self.send(b"", close_socket=True)
 
 
 class OpenFlowServer:
@@ -356,9 +365,6 @@ class OpenFlowServer:
     @staticmethod
     def close(connection: Any) -> None:
         connection.close()
-        # The receiving thread sees the end of the stream at once and closes the socket.
-        with contextlib.suppress(OSError):
-            connection.socket.shutdown(socket.SHUT_RDWR)
 
     def stop(self) -> None:
         if self._socket is not None:

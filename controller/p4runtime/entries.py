@@ -19,6 +19,7 @@ from datacast.core.constants import (
     P4_GROUP_ALL,
     P4_GROUP_CHILDREN,
     P4_GROUP_FLOOD,
+    P4_GROUP_LEASE,
     P4_INNER_PORT,
     P4_REST_SESSION,
 )
@@ -60,6 +61,21 @@ class Copies:
     @property
     def key(self) -> tuple[bool, int]:
         return (self.clones, self.group)
+
+
+LEASE = (False, P4_GROUP_LEASE)
+"""The key of a group that no frame goes to: who leads the switch gives its copy another number again and again, as
+others can read. P4Runtime alone tells them only when its session ends."""
+LEASE_MAX = 0xFFFF
+
+
+def lease(number: int, ports: Iterable[int]) -> Copies:
+    return Copies(P4_GROUP_LEASE, frozenset({(min(ports, default=0), number)}))
+
+
+def leased(found: Copies | None) -> int | None:
+    """What it says; None: there is none."""
+    return None if found is None else max((number for _, number in found.replicas), default=None)
 
 
 @dataclass(frozen=True)

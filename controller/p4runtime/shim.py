@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -24,6 +25,8 @@ from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from datacast.controller.api.records import PortCounters, Program
 from datacast.controller.p4runtime.entries import (
     LEARNED,
+    LEASE,
+    LEASE_MAX,
     Copies,
     Entry,
     Installed,
@@ -31,6 +34,8 @@ from datacast.controller.p4runtime.entries import (
     PacketOut,
     ReadCounters,
     Write,
+    lease,
+    leased,
 )
 from datacast.controller.southbound.config import Pipeline, Switch
 from datacast.controller.southbound.errors import SwitchError
@@ -41,6 +46,11 @@ log = logging.getLogger("datacast.controller.p4runtime")
 RETRY_S = 0.5
 RPC_S = 5.0
 ARBITRATION_S = 3.0
+RENEW_S, LEASE_S = 1.0, 4.0
+"""A controller that leads renews its lease, and by that hears that the switch is there. Another one that sees it stand
+still for so long follows it."""
+WAITING_MAX = 4096
+"""Frames and answers on their way to one switch."""
 OK = 0
 ENTITIES_MAX = 65_536
 """Of one answer. A program's tables, the learned addresses among them, hold some thousands."""
@@ -179,8 +189,19 @@ class Connection:
                                              options=[("grpc.max_receive_message_length", 64 << 20),
                                                       ("grpc.enable_http_proxy", 0)])
         self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
-        self._out: queue.Queue[Any] = queue.Queue()
+        self._out: queue.Queue[Any] = queue.Queue(WAITING_MAX)
+        self.leased: int | None = None
+        """What the lease in the switch says."""
+        self.highest = 0
+        """The election id of who leads it."""
         self._primary: queue.Queue[str | None] = queue.Queue()
+
+    def _say(self, request: Any) -> None:
+        """Over the stream. Raises SwitchError where the switch takes nothing any more."""
+        try:
+            self._out.put_nowait(request)
+        except queue.Full:
+            raise SwitchError("wedged", "it takes nothing any more", what=self.switch.name) from None
 
     def _requests(self) -> Iterator[Any]:
         while (request := self._out.get()) is not None:
@@ -195,14 +216,16 @@ class Connection:
         request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = self.device
         request.arbitration.election_id.CopyFrom(self.election)
-        self._out.put(request)
+        self._say(request)
         self._stream = self.stub.StreamChannel(self._requests())
         threading.Thread(target=self._listen, name=f"p4runtime {self.switch.name}", daemon=True).start()
         try:
             lost = self._primary.get(timeout=ARBITRATION_S)
         except queue.Empty:
-            lost = "no answer to the arbitration"
+            raise SwitchError("unreachable", f"{self.switch.name} does not answer the arbitration",
+                              what=self.switch.name) from None
         if lost is not None:
+            self.leased = self.lease()
             raise SwitchError("arbitration", f"arbitration lost: {lost}; another controller drives this switch",
                               what=self.switch.name)
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(
@@ -250,7 +273,7 @@ class Connection:
                         self.events.p4_refused("arbitration", "arbitration lost: " + (status.message or "another "
                                                "controller took over"), self.switch.name)
                         break
-                    primary = status.code == OK
+                    primary, self.highest = status.code == OK, message.arbitration.election_id.low
                     self._primary.put(None if primary else status.message or f"status {status.code}")
                 elif message.HasField("packet"):
                     meta = {m.metadata_id: int.from_bytes(m.value, "big") for m in message.packet.metadata}
@@ -263,7 +286,7 @@ class Connection:
                         self.events.p4_aged(self.switch.name, int.from_bytes(entry.match[0].exact.value, "big"))
         except grpc.RpcError as error:
             reason = error.details() or str(error.code())
-        except (LookupError, ValueError) as error:
+        except (LookupError, ValueError, SwitchError) as error:
             reason = f"it tells what cannot be read: {error!r}"
             self.events.p4_refused("p4runtime", reason, self.switch.name)
         self._primary.put(reason)
@@ -276,7 +299,7 @@ class Connection:
             self.events.p4_learned(self.switch.name, address, number)
         request = p4runtime_pb2.StreamMessageRequest()
         request.digest_ack.digest_id, request.digest_ack.list_id = told.digest_id, told.list_id
-        self._out.put(request)
+        self._say(request)
 
     def _read(self, *entities: Any) -> Iterator[Any]:
         request = p4runtime_pb2.ReadRequest(device_id=self.device)
@@ -296,8 +319,9 @@ class Connection:
                   for t in self.info.tables.values()]
         found = [self.info.from_wire(e.table_entry) for e in self._read(*tables)]
         entries = [entry for entry in found if entry is not None]
-        sets = [*self._copies(clones=False), *self._copies(clones=True)]
-        return (Installed({e.key: e for e in entries if e.table not in LEARNED}, {one.key: one for one in sets}),
+        sets = {one.key: one for one in (*self._copies(clones=False), *self._copies(clones=True))}
+        self.leased = leased(sets.pop(LEASE, None))
+        return (Installed({e.key: e for e in entries if e.table not in LEARNED}, sets),
                 [e for e in entries if e.table in LEARNED])
 
     def _copies(self, *, clones: bool) -> Iterator[Copies]:
@@ -310,7 +334,17 @@ class Connection:
             number = one.session_id if clones else one.multicast_group_id
             yield Copies(number, frozenset((r.egress_port, r.instance) for r in one.replicas), clones)
 
+    def lease(self) -> int | None:
+        """What it says now. Raises grpc.RpcError."""
+        return leased(next((one for one in self._copies(clones=False) if one.key == LEASE), None))
+
     # ---- out ----
+    def renew(self) -> None:
+        """This controller is there; and so is the switch. Raises grpc.RpcError."""
+        kind = "modify" if self.leased else "insert"
+        self.leased = 1 + (self.leased or 0) % LEASE_MAX
+        self.send([Write(kind, lease(self.leased, self.switch.numbers))])
+
     def send(self, messages: Iterable[Message]) -> None:
         """Raises grpc.RpcError when the switch refuses a write."""
         writes = [m for m in messages if isinstance(m, Write)]
@@ -337,7 +371,7 @@ class Connection:
                 for i in self.info.packet_out_ids.values():
                     number = message.number if i == self.info.packet_out_port else 0
                     request.packet.metadata.add(metadata_id=i, value=_bytes(number))
-                self._out.put(request)
+                self._say(request)
             elif isinstance(message, ReadCounters):
                 self._counters()
 
@@ -383,7 +417,8 @@ class Connection:
         self.events.p4_counters(self.switch.name, counters, rules, drops, node)
 
     def close(self) -> None:
-        self._out.put(None)
+        with contextlib.suppress(queue.Full):  # then nobody waits for more
+            self._out.put_nowait(None)
         self.channel.close()
 
 
@@ -400,6 +435,8 @@ class P4RuntimeClient:
         self._election = new_election()
         self._stopped = threading.Event()
         self._lost = threading.Event()
+        self._leased: tuple[int | None, float] = None, 0.0
+        """What the lease of another controller says, and since when."""
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name=f"p4runtime {switch.name}", daemon=True)
 
@@ -430,15 +467,29 @@ class P4RuntimeClient:
                 self.events.p4_connected(self.switch.name, connection, ports, self.switch.p4runtime.address, pipeline,
                                          have, learned)
                 connection.subscribe()
-                self._lost.wait()
+                while not self._lost.wait(RENEW_S):
+                    connection.renew()
             except (grpc.RpcError, grpc.FutureTimeoutError, SwitchError, ValueError, LookupError) as error:
                 # ValueError is gRPC's where the session has ended meanwhile, and its channel was closed with it.
                 code, text = _explain(error, self.switch.p4runtime.address)
                 if text != last:
                     self.events.p4_refused(code, text, self.switch.name)
                 last = text
+                if code == "arbitration":
+                    self._look_after(connection)
                 connection.close()
             self._stopped.wait(RETRY_S)
+
+    def _look_after(self, connection: Connection) -> None:
+        """Whether who leads the switch renews its lease. One that hangs keeps its session: it is outdone."""
+        now = time.monotonic()
+        if connection.leased is None or connection.leased != self._leased[0]:
+            self._leased = connection.leased, now
+        elif now - self._leased[1] > LEASE_S:
+            self._leased = None, now
+            self._election = max(new_election(), connection.highest + 1)
+            text = "the controller that leads this switch renews nothing any more: this one follows"
+            self.events.p4_refused("arbitration", text, self.switch.name)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -454,6 +505,8 @@ def _explain(error: Exception, address: str) -> tuple[str, str]:
         return "unreachable", f"no P4Runtime server at {address}"
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED:
         return "arbitration", f"arbitration lost: {error.details()}"
+    if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "unreachable", f"the switch at {address} does not answer"
     if isinstance(error, LookupError):
         return "p4runtime", f"{address} answers what cannot be read: {error!r}"
     return "p4runtime", f"{address}: {getattr(error, 'details', lambda: error)()}"

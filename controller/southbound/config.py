@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from datacast.controller.southbound import lldp
 from datacast.controller.southbound.errors import ConfigError, SwitchError
 from datacast.core.constants import P4_LOOP_OUT, P4_SEGMENT_MAX
 from datacast.services import yaml_file
@@ -133,6 +134,9 @@ class Switch(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Switch:
+        if len(self.name.encode()) > lldp.NAME_MAX:
+            raise ValueError(f"switch {self.name}: the name is longer than {lldp.NAME_MAX} bytes, which is what a "
+                             "discovery frame holds")
         if (self.openflow is None) == (self.p4runtime is None):
             raise ValueError(f"switch {self.name}: give either openflow or p4runtime")
         if self.serves and (self.openflow or self.appliance):

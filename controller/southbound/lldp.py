@@ -20,6 +20,8 @@ _MARK = _OUI + b"\x01datacast"
 _COPIES = _OUI + b"\x02"
 """Subtype 2, to a cache appliance: so many of its switch's ports have a bit in a REPLICATE label; 0: no copies."""
 TTL_S = 6
+NAME_MAX = 255
+"""Bytes of a switch's name (a chassis's id)."""
 APPLIANCE = 65535
 """In place of a port (the highest is 65534): a probe that the switch's cache appliance sends back."""
 
@@ -68,7 +70,7 @@ def decode(frame: bytes, key: bytes = b"", now: float = 0.0) -> tuple[str, int] 
             port = value[1:]
         at += 2 + length
     made, seal = mark[:4], mark[4:]
-    if not switch or not port.isdigit() or len(port) > 5 or len(switch) > 255 or len(made) < 4:
+    if not switch or not port.isdigit() or len(port) > 5 or len(switch) > NAME_MAX or len(made) < 4:
         return None
     age = (int(now) - struct.unpack("!I", made)[0]) & 0xFFFFFFFF
     if age > TTL_S or not hmac.compare_digest(seal, _seal(key, switch, port, made)):

@@ -137,6 +137,15 @@ class Manager:
         if switch in self.sessions:
             self.sessions[switch].problems[code] = text
 
+    def accepted(self, switch: str) -> None:
+        """The fabric manager takes what is said of it."""
+        if switch in self.sessions:
+            self.sessions[switch].problems.pop("fabric_manager", None)
+
+    def followed(self, name: str) -> None:
+        """Another controller leads this switch, and speaks for it: what was last seen of it here holds no more."""
+        self.sessions[name].registered = False
+
     # ---- programming ----
     def installed(self, now: float, name: str, have: Any) -> list[Effect]:
         """The answer to Language.read: what the switch has. It is then told what is missing."""

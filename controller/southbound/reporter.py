@@ -26,6 +26,7 @@ log = logging.getLogger("datacast.controller.reporter")
 RETRY_S = 0.5
 HEARTBEAT_S = 1.0
 HANDSHAKE_S = 5.0
+AGAIN_MOST_S = 60.0
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
@@ -39,8 +40,10 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 class Reporter:
     """A thread that sends what it is given, and everything again after the connection was lost.
 
-    `addresses`: of all fabric managers, divided by commas. `registrations`: what to tell one that knows nothing.
-    `refused` gets its error messages. Raises SwitchError for certificates that cannot be used.
+    `addresses`: of all fabric managers, divided by commas. `registrations`: what to tell one that knows nothing. A node
+    of which it says that something is wrong is registered again with a heartbeat, the next one first and then ever more
+    seldom, until it is right: another controller spoke for it, or it is new there. `refused` gets each such message
+    once, and "" when all is well again. Raises SwitchError for certificates that cannot be used.
     """
 
     def __init__(self, addresses: str, registrations: Callable[[], list[Registration]],
@@ -59,6 +62,10 @@ class Reporter:
         """Heartbeats since something came; how many say that nobody is there."""
         self._said: dict[tuple[str, int], str] = {}
         """Why there is none, by address, since there was one."""
+        self._wrong: dict[str, tuple[str, int]] = {}
+        """What is wrong, by node, and how often it was said."""
+        self._again: dict[str, float] = {}
+        """When a node is to be registered once more."""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def start(self) -> None:
@@ -109,6 +116,7 @@ class Reporter:
     def _talk(self, sock: socket.socket) -> None:
         while not self._queue.empty():
             self._queue.get()
+        self._again.clear()
         for message in self._registrations():
             sock.sendall(framing.encode(message))
         decoder = framing.Decoder()
@@ -129,6 +137,12 @@ class Reporter:
                 if self._silence and self._unheard >= self._silence:  # a machine that is gone ends no connection
                     raise OSError("it says nothing any more")
                 self._unheard += 1
+                due = {node for node, at in self._again.items() if at <= beat}
+                for told in self._registrations() if due else ():
+                    if told.node in due:
+                        sock.sendall(framing.encode(told))
+                for node in due:
+                    del self._again[node]
                 sock.sendall(framing.encode(Heartbeat()))
                 beat = time.monotonic() + HEARTBEAT_S
 
@@ -140,10 +154,21 @@ class Reporter:
                 raise OSError("closed by the fabric manager")
             self._unheard = 0
             for message in decoder.feed(data):
+                node = str(message.get("node") or "")
                 if message["type"] == "error":
-                    self._refused(str(message.get("node") or ""), str(message.get("error")))
+                    self._is_wrong(node, str(message.get("error")))
                 elif message["type"] == "registered":
+                    if self._wrong.pop(node, None) is not None:
+                        self._refused(node, "")
                     self._said.clear()
                     beats = message.get("silence_beats")
                     self._silence = beats if isinstance(beats, int) and beats > 0 else 0
             more = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+
+    def _is_wrong(self, node: str, text: str) -> None:
+        before, times = self._wrong.get(node, ("", 0))
+        if text != before:
+            times = 0
+            self._refused(node, text)
+        self._wrong[node] = text, times + 1
+        self._again[node] = time.monotonic() + min(AGAIN_MOST_S, HEARTBEAT_S * (2**min(times, 16) - 1))

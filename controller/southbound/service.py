@@ -113,10 +113,19 @@ class Switches:
 
     def _ticks(self) -> None:
         while not self._stopped.wait(TICK_S):
-            self._do(lambda: self.manager.tick(time.monotonic(), time.time_ns()))
-            with self._lock:
-                for name, messages in self._roles.tick(time.monotonic()):
-                    self._put(name, self._roles.seats[name].connection, messages)
+            for work in (self._tick_manager, self._tick_roles):
+                try:
+                    work()
+                except Exception:  # without this thread nobody would renew a lease
+                    log.exception("a look at the switches failed")
+
+    def _tick_manager(self) -> None:
+        self._do(lambda: self.manager.tick(time.monotonic(), time.time_ns()))
+
+    def _tick_roles(self) -> None:
+        with self._lock:
+            for name, messages in self._roles.tick(time.monotonic()):
+                self._put(name, self._roles.seats[name].connection, messages)
 
     # ---- effects ----
     def _do(self, event: Callable[[], Iterable[Effect]]) -> None:
@@ -186,7 +195,10 @@ class Switches:
 
     def _report_refused(self, node: str, text: str) -> None:
         with self._lock:
-            self.manager.refused(time.time_ns(), "fabric_manager", f"the fabric manager refuses: {text}", node)
+            if text:
+                self.manager.refused(time.time_ns(), "fabric_manager", f"the fabric manager says: {text}", node)
+            else:
+                self.manager.accepted(node)
 
     # ---- openflow.shim.Events ----
     def _named(self, dpid: int) -> str | None:
@@ -237,6 +249,7 @@ class Switches:
             self._waiting[name] = dict(session.ports)
             self.manager.refused(time.time_ns(), "role", "another controller leads this switch now", name)
             self._carry_out(self.manager.disconnected(time.time_ns(), name, session.connection))
+            self.manager.followed(name)
 
     def openflow_disconnected(self, dpid: int, connection: Any) -> None:
         if name := self._named(dpid):
@@ -255,6 +268,8 @@ class Switches:
                 if not self._roles.leads(name):
                     if messages := self._roles.rules(time.monotonic(), time.time_ns(), name, counters):
                         self._put(name, self._roles.seats[name].connection, list(messages))
+                    if self._roles.waits(name):
+                        self.manager.followed(name)
                     return
                 self._carry_out(self.manager.installed(time.monotonic(), name, set(counters)))
                 wanted = self.manager.sessions[name].wanted
@@ -340,6 +355,8 @@ class Switches:
     def p4_refused(self, code: str, text: str, name: str) -> None:
         with self._lock:
             self.manager.refused(time.time_ns(), code, text, name)
+            if code == "arbitration":
+                self.manager.followed(name)
 
     # ---- views, for REST ----
     def _fresh(self, name: str, what: str) -> None:

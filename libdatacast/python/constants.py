@@ -61,6 +61,7 @@ P4_CPU_PORT: Final = 510  # the controller
 # Multicast groups and the clone session of a P4 switch.
 P4_GROUP_FLOOD: Final = 1  # ordinary Ethernet that is flooded
 P4_GROUP_ALL: Final = 2  # every port (REPLICATE)
+P4_GROUP_LEASE: Final = 3  # none: says that a controller leads
 P4_GROUP_CHILDREN: Final = 16  # + k - the first k children of a tree
 P4_REST_SESSION: Final = 1  # what is left of a range of numbers
 

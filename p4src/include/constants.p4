@@ -61,6 +61,7 @@ const bit<9> P4_CPU_PORT = 510; // the controller
 // Multicast groups and the clone session of a P4 switch.
 const bit<16> P4_GROUP_FLOOD = 1; // ordinary Ethernet that is flooded
 const bit<16> P4_GROUP_ALL = 2; // every port (REPLICATE)
+const bit<16> P4_GROUP_LEASE = 3; // none: says that a controller leads
 const bit<16> P4_GROUP_CHILDREN = 16; // + k - the first k children of a tree
 const bit<16> P4_REST_SESSION = 1; // what is left of a range of numbers
 

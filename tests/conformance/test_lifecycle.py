@@ -198,6 +198,55 @@ def test_many_children_cost_an_appliance_one_frame(controlled: ControlledPlane) 
     assert controlled.trees()[tree]["replicated"] == len(children)
 
 
+# ---- P4Runtime only ----
+@pytest.fixture
+def bmv2(plane: Plane) -> Bmv2Plane:
+    if not isinstance(plane, Bmv2Plane):
+        pytest.skip("only for P4 switches")
+    return plane
+
+
+@pytest.mark.slow
+def test_of_two_controllers_of_a_p4_switch_the_other_follows_one_that_hangs_and_that_one_waits_when_it_wakes(
+    bmv2: Bmv2Plane,
+) -> None:
+    second, rest = bmv2.start_controller("second", bmv2.settings())
+    try:
+
+        def leads(socket: Path | None = None) -> bool:
+            return bmv2.get(f"/switches/{NODE}", socket)["programmed"]
+
+        wait_for("the later one leads", lambda: leads(rest) and not leads())
+        time.sleep(6.0)  # longer than a lease
+        assert leads(rest) and not leads() and forwards(bmv2)
+        os.kill(second.popen.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        wait_for("the first one leads", leads)
+        print(f"followed after {time.monotonic() - began:.1f} s")
+        assert forwards(bmv2)
+        os.kill(second.popen.pid, signal.SIGCONT)
+        wait_for("the later one waits", lambda: not leads(rest))
+        time.sleep(6.0)
+        assert leads() and not leads(rest) and forwards(bmv2)
+    finally:
+        second.stop(signal.SIGKILL)
+        bmv2.ns.processes.remove(second)
+        wait_for("programming", lambda: bmv2.switch()["programmed"])
+
+
+@pytest.mark.slow
+def test_a_p4_switch_that_hangs_is_lost_until_it_goes_on(bmv2: Bmv2Plane) -> None:
+    os.kill(bmv2.bmv2.popen.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        wait_for("its loss", lambda: not bmv2.get("/switches")["switches"][0]["connected"])
+        print(f"lost after {time.monotonic() - began:.1f} s")
+    finally:
+        os.kill(bmv2.bmv2.popen.pid, signal.SIGCONT)
+    wait_for("programming", lambda: bmv2.switch()["programmed"])
+    assert forwards(bmv2)
+
+
 # ---- Open vSwitch only ----
 def vsctl(ovs: OvsPlane, *command: str) -> None:
     ovs.ns.command("ovs-vsctl", f"--db=unix:{ovs.ovs.socket}", "--no-wait", *command)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import time
@@ -23,8 +24,10 @@ from small import bcube41, run, star, until
 
 from datacast.fabric_manager import groups, sets
 from datacast.fabric_manager.api.reports import Progress
+from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.main import FabricManager
 from datacast.fabric_manager.record import dump
+from datacast.fabric_manager.registry import Registry
 from datacast.services import framing
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import ListenError, listen
@@ -124,6 +127,55 @@ def test_an_agent_that_falls_silent_is_lost() -> None:
             return await it.client.health()
 
     assert simulated.run(scenario())["reports"]["silent"] == 1
+
+
+def test_a_switch_goes_to_the_controller_that_speaks_for_it_last_and_the_one_before_hears_it() -> None:
+    """That one may hang: what it says of the switch when it goes on counts for nothing, until it has it again."""
+    register = {"type": "register", "node": "s", "kind": "switch", "proxy": True, "ports": []}
+    report = {"type": "link", "node": "s", "port": 0, "up": False, "n": 1}
+
+    async def scenario():
+        async with lab(star(2)) as it:
+            said = []
+            (first, to_first), (second, to_second) = [await connect(it.manager.signalling_address) for _ in range(2)]
+            for reader, writer in ((first, to_first), (second, to_second)):
+                writer.write(framing.encode(register))
+                said.append(await framing.read(reader))
+            said.append(await framing.read(first))
+            to_first.write(framing.encode(report))
+            said.append(await framing.read(first))
+            to_second.write(framing.encode(report))
+            said.append(await framing.read(second))
+            to_first.close()
+            to_second.write(framing.encode(register))
+            said.append(await framing.read(second))
+            to_second.close()
+            return said
+
+    one, other, followed, refused, taken, again = run(scenario())
+    assert one["type"] == other["type"] == again["type"] == "registered"
+    assert (followed["code"], followed["node"]) == ("followed", "s")
+    assert refused["code"] == "bad_request" and "not registered here" in refused["error"]
+    assert taken == {"type": "ok", "n": 1}
+
+
+def test_who_reads_no_answers_is_silent() -> None:
+    """It hangs, and what it had said before is still being answered."""
+
+    async def scenario() -> None:
+        sock = listen("127.0.0.1:0")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        registry = Registry(Fabric(star(2)), lambda change: None, heartbeat_ms=100)
+        await registry.start(sock)
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(sock.getsockname())
+            deaf.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(deaf, framing.encode({"type": 100_000 * "x"}) * 4)
+            await until(lambda: registry.reports["silent"] == 1, "its end")
+        await registry.stop()
+
+    run(scenario())
 
 
 def test_agents_that_a_fabric_manager_did_not_hear_because_it_stood_still_are_not_lost() -> None:

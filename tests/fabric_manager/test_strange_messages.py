@@ -13,6 +13,7 @@ from small import star
 from datacast.fabric_manager.api import topology
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.registry import Registry
+from datacast.fabric_manager.registry import _Open as Open
 from datacast.fabric_manager.told import Registration
 from datacast.services import framing
 from datacast.services.framing import Decoder
@@ -70,13 +71,14 @@ class Writer:
 def test_every_message_is_taken_or_refused_with_a_reason(script: list[tuple[int, dict[str, Any]]]) -> None:
     fabric, changes = Fabric(star(2)), []
     registry = Registry(fabric, changes.append)
-    sessions = [(Writer(), []) for _ in range(3)]
+    writers = [Writer() for _ in range(3)]
+    registry._open = {session + 1: Open(writer) for session, writer in enumerate(writers)}
     for session, message in script:
-        writer, names = sessions[session]
-        before = len(writer.answers)
-        registry._handle(message, session + 1, names, writer, None)
-        answers = writer.answers[before:]
-        kinds = {"register": {"registered", "error"}, "link": {"ok", "error"}}.get(message["type"], {"error"})
+        before = len(writers[session].answers)
+        registry._handle(message, session + 1, registry._open[session + 1], None)
+        answers = writers[session].answers[before:]
+        kinds = {"register": {"registered", "error"}, "link": {"ok", "error"}, "heartbeat": {"heard"}}
+        kinds = kinds.get(message["type"], {"error"})
         assert {a["type"] for a in answers} <= kinds
         assert answers or message["type"] == "heartbeat"
         assert all(a["code"] and a["error"] for a in answers if a["type"] == "error")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from datacast import topologies
 from datacast.fabric_manager.api.topology import LinkChange, NodeChange
 from datacast.fabric_manager.fabric import Fabric
-from datacast.fabric_manager.told import Registration
+from datacast.fabric_manager.told import FabricError, Registration
 
 
 def registration(node: str, **more) -> dict:
@@ -55,3 +57,21 @@ def test_an_appliance_that_goes_is_told_on() -> None:
     fabric = fabric_with(proxy=True, cache=True)
     change = fabric.register(Registration.read(registration("s0.0", proxy=True, cache=False)), 1, 2)[0]
     assert isinstance(change, NodeChange) and change.cache is False
+
+
+def test_a_switch_that_another_controller_leads_now_is_that_one_s_though_the_first_one_is_not_gone_yet() -> None:
+    """One that hangs, or has lost its connection to that switch alone: the next one was refused, once and for all."""
+    fabric = fabric_with(proxy=True)
+    fabric.register(Registration.read(registration("s0.0", proxy=True, instance="another")), 2, 4)
+    assert fabric.speaker("s0.0") == 2 and fabric.speaker("s1.0") == 1
+    fabric.disconnect(1, 5)
+    assert fabric.speaker("s0.0") == 2 and fabric.speaker("s1.0") is None and down(fabric) == 0
+
+
+def test_a_switch_that_speaks_for_itself_is_no_controller_s() -> None:
+    fabric = fabric_with()
+    with pytest.raises(FabricError, match="registered already"):
+        fabric.register(Registration.read(registration("s0.0", proxy=True)), 2, 4)
+    spoken_for = fabric_with(proxy=True)
+    with pytest.raises(FabricError, match="registered already"):
+        spoken_for.register(Registration.read(registration("s0.0")), 2, 4)

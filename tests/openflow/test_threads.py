@@ -13,7 +13,7 @@ import pytest
 from datacast.controller.southbound import reporter as reporter_module
 from datacast.controller.southbound.outbox import Outbox
 from datacast.controller.southbound.reporter import Reporter
-from datacast.controller.southbound.told import LinkReport
+from datacast.controller.southbound.told import LinkReport, Registration
 from datacast.services import framing
 
 
@@ -131,3 +131,40 @@ def test_a_reporter_goes_on_to_the_next_fabric_manager_where_one_says_nothing(mo
         first.settimeout(60)
         first.accept()[0].close()  # and back, as nobody is there
         reporter.stop()
+
+
+def test_a_node_that_is_refused_is_registered_again_until_it_is_taken_and_the_refusal_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller that led its switch before hangs, and is heard of for some seconds; or the node is new there."""
+    monkeypatch.setattr(reporter_module, "HEARTBEAT_S", 0.05)
+    told = queue.SimpleQueue[tuple[str, str]]()
+
+    def registrations() -> list[Any]:
+        more = {"kind": "switch", "pid": 1, "instance": "x", "proxy": True, "cache": False, "ports": []}
+        return [Registration(node=node, **more) for node in ("s1", "s2")]
+
+    with socket.create_server(("127.0.0.1", 0)) as manager:
+        address = f"127.0.0.1:{manager.getsockname()[1]}"
+        reporter = Reporter(address, registrations, lambda node, error: told.put((node, error)))
+        reporter.start()
+        connection, _ = manager.accept()
+        connection.settimeout(60)
+        decoder, heard = framing.Decoder(), list[str]()
+        with connection:
+            while heard.count("s1") < 4:
+                for message in decoder.feed(connection.recv(1 << 16)):
+                    if message["type"] == "register":
+                        heard.append(message["node"])
+                        answer = {"type": "registered", "node": message["node"]}
+                        if message["node"] == "s1" and heard.count("s1") < 4:
+                            answer = {"type": "error", "code": "duplicate", "error": "it is there", "node": "s1"}
+                        connection.sendall(framing.encode(answer))
+            assert told.get(timeout=60) == ("s1", "it is there") and told.get(timeout=60) == ("s1", "")
+            beats = 0
+            while beats < 10:
+                for message in decoder.feed(connection.recv(1 << 16)):
+                    beats += message["type"] == "heartbeat"
+                    heard += [message["node"]] if message["type"] == "register" else []
+        reporter.stop()
+    assert heard.count("s1") == 4 and heard.count("s2") == 1 and told.empty()

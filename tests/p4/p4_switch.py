@@ -15,6 +15,7 @@ from typing import Any
 
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # else it opens files in all that this process forks from then on
 from datacast.controller.p4runtime import shim  # it says which protobuf the generated modules take
+from datacast.core.constants import P4_GROUP_LEASE
 
 import grpc  # isort: skip
 from p4.config.v1 import p4info_pb2  # isort: skip
@@ -74,6 +75,11 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
         self.writes, self.pushed = 0, 0
         self.refuses = 0
         """So many of the next writes."""
+        self.renewals = 0
+        """Writes of a lease."""
+        self.goes_on = threading.Event()
+        """Cleared: it hangs. Its connections stay, and nobody has an answer."""
+        self.goes_on.set()
         self.endless = False
         """It answers again and again what it was asked."""
         self.frames: list[tuple[int, bytes]] = []
@@ -92,6 +98,7 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
+        self.goes_on.set()
         self.server.stop(0).wait()
 
     # ---- what it tells ----
@@ -151,6 +158,7 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
         for told, code in ((out, OK if wins else TAKEN), *([(before[1], TAKEN)] if before and wins else [])):
             answer = p4runtime_pb2.StreamMessageResponse()
             answer.arbitration.status.code = code
+            answer.arbitration.election_id.low = election if wins or before is None else before[0]
             told.put(answer)
 
     def _only_primary(self, request: Any, context: Any) -> None:
@@ -158,6 +166,7 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not primary")
 
     def GetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
+        self.goes_on.wait()
         if not self.cookie:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no pipeline")
         answer = p4runtime_pb2.GetForwardingPipelineConfigResponse()
@@ -189,6 +198,7 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
         return bytes(name.SerializeToString(deterministic=True))
 
     def Write(self, request: Any, context: Any) -> Any:
+        self.goes_on.wait()
         self._only_primary(request, context)
         with self._lock:
             for update in request.updates:
@@ -204,9 +214,12 @@ class P4Switch(p4runtime_pb2_grpc.P4RuntimeServicer):
             context.abort(grpc.StatusCode.UNKNOWN, f"{update} of what is there, or is not")
         rest = {n: e for n, e in self.entries.items() if n != name}
         self.entries = rest if update.type == p4runtime_pb2.Update.DELETE else {**rest, name: update.entity}
-        self.writes += update.entity.WhichOneof("entity") != "digest_entry"
+        group = update.entity.packet_replication_engine_entry.multicast_group_entry.multicast_group_id
+        self.renewals += group == P4_GROUP_LEASE
+        self.writes += update.entity.WhichOneof("entity") != "digest_entry" and group != P4_GROUP_LEASE
 
     def Read(self, request: Any, context: Any) -> Iterator[Any]:
+        self.goes_on.wait()
         answer = p4runtime_pb2.ReadResponse()
         for asked in request.entities:
             if asked.WhichOneof("entity") == "counter_entry":

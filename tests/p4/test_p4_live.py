@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -73,9 +74,10 @@ def test_a_switch_has_what_it_shall_and_a_controller_that_is_started_again_write
         wait_for("the tables", lambda: programmed(service))
         detail = service.switch("s0")
         assert detail.pipeline.pushed and switch.pushed == 1
+        wait_for("a lease", lambda: switch.renewals)
     kinds = [e.WhichOneof("entity") for e in switch.entries.values()]
     assert kinds.count("table_entry") == len(entries.entries(wanted))
-    assert kinds.count("packet_replication_engine_entry") == len(entries.copies(wanted))
+    assert kinds.count("packet_replication_engine_entry") == len(entries.copies(wanted)) + 1, "and the lease"
     assert kinds.count("digest_entry") == 1, "addresses are told"
     before = switch.writes
     with controller(settings) as service:
@@ -87,6 +89,7 @@ def test_a_switch_has_what_it_shall_and_a_controller_that_is_started_again_write
 def test_what_stands_in_a_table_and_is_not_wanted_goes(tmp_path: Path, switch: P4Switch) -> None:
     with controller(config(tmp_path, switch.address, ports=4)) as service:
         wait_for("the tables", lambda: programmed(service))
+        wait_for("a lease", lambda: switch.renewals)
     four = len(switch.entries)
     with controller(config(tmp_path, switch.address, ports=2)) as service:
         wait_for("the tables", lambda: programmed(service))
@@ -304,3 +307,68 @@ def test_entries_that_a_switch_tells_of_without_end_are_not_kept(
         switch.endless = True
         service._clients["s0"]._connection.close()
         wait_for("a word of it", lambda: any("tells of more than 200 entries" in text for text in texts(service)))
+
+
+def test_a_switch_that_hangs_is_lost_and_programmed_when_it_goes_on(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernel keeps the connection. It was shown as there, and what was said to it was kept, more and more."""
+    monkeypatch.setattr(shim, "RENEW_S", 0.1)
+    with controller(config(tmp_path, switch.address)) as service:
+        wait_for("the tables", lambda: programmed(service))
+        monkeypatch.setattr(shim, "RPC_S", 1.0)
+        switch.goes_on.clear()
+        wait_for("its loss", lambda: not service.listing().switches[0].connected)
+        wait_for("a word of it", lambda: f"the switch at {switch.address} does not answer" in texts(service))
+        monkeypatch.setattr(shim, "RPC_S", 60.0)
+        switch.goes_on.set()
+        wait_for("the tables again", lambda: programmed(service))
+
+
+def test_of_two_controllers_the_other_follows_when_the_first_one_hangs_and_that_one_waits_when_it_wakes(
+    tmp_path: Path, switch: P4Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session lives on: P4Runtime tells nobody."""
+    monkeypatch.setattr(shim, "RENEW_S", 0.1)
+    monkeypatch.setattr(shim, "LEASE_S", 2.0)
+    renew, hang = shim.Connection.renew, dict[object, threading.Event]()
+
+    def renews(self: shim.Connection) -> None:
+        if (goes_on := hang.get(self.events)) is not None:
+            assert goes_on.wait(120)
+        renew(self)
+
+    monkeypatch.setattr(shim.Connection, "renew", renews)
+    settings = config(tmp_path, switch.address)
+    with controller(settings) as second, controller(settings) as first:
+        wait_for("the tables", lambda: programmed(first))
+        wait_for("the other one waits", lambda: any("arbitration lost" in text for text in texts(second)))
+        wait_for("a lease", lambda: switch.renewals > 30)
+        assert programmed(first) and not programmed(second), "it leads for as long as it renews"
+        hang[first] = threading.Event()
+        # Its own machine's clock is ahead: the next one's number is higher all the same.
+        monkeypatch.setattr(shim, "new_election", lambda: 1)
+        wait_for("the other one follows", lambda: programmed(second))
+        assert any("renews nothing any more" in text for text in texts(second))
+        hang.pop(first).set()
+        wait_for("the first one waits", lambda: not programmed(first) and service_lost(first))
+        seen = switch.renewals
+        wait_for("the other one's lease", lambda: switch.renewals > seen + 30)
+        assert programmed(second) and not programmed(first)
+
+
+def service_lost(service: Switches) -> bool:
+    return any("arbitration lost" in text for text in texts(service)) and service._registrations() == []
+
+
+def test_what_waits_for_a_switch_that_takes_nothing_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim, "WAITING_MAX", 8)
+    settings = config(tmp_path, "127.0.0.1:1")
+    assert settings.pipeline is not None
+    one = shim.Connection(settings.switches[0], shim.Info(settings.pipeline), None, 1)  # type: ignore[arg-type]
+    one.send([entries.PacketOut(0, b"frame")] * 8)
+    with pytest.raises(SwitchError, match="takes nothing any more"):
+        one.send([entries.PacketOut(0, b"frame")])
+    one.close()

@@ -61,6 +61,7 @@
 /* Multicast groups and the clone session of a P4 switch. */
 #define DC_P4_GROUP_FLOOD 1u /* ordinary Ethernet that is flooded */
 #define DC_P4_GROUP_ALL 2u /* every port (REPLICATE) */
+#define DC_P4_GROUP_LEASE 3u /* none: says that a controller leads */
 #define DC_P4_GROUP_CHILDREN 16u /* + k - the first k children of a tree */
 #define DC_P4_REST_SESSION 1u /* what is left of a range of numbers */
 
