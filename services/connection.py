@@ -13,6 +13,8 @@ from .tls import peer_of
 
 SILENCE_S = 15.0
 """A new connection has to ask for something within so long."""
+STUCK_S = 60.0
+"""Who reads nothing of an answer for so long hangs, and its kernel keeps the connection."""
 HEAD_MAX = 16 << 10
 """Bytes of a request's line and headers, of a chunk's line, of what follows the last chunk: the parser would keep any
 number. What comes in one piece (256 KB at most) may be longer."""
@@ -26,10 +28,13 @@ CERTIFICATE = "datacast.certificate"
 
 
 class Connection(HttpToolsProtocol):
-    """Lets requests know whose certificate the connection has shown, and ends one on which none comes."""
+    """Lets requests know whose certificate the connection has shown, and ends one on which none comes, or whose other
+    end reads nothing: what it asked for has its place among what is answered at once."""
 
     _unread = 0
     """Bytes since something of a request was complete."""
+    _stuck: asyncio.TimerHandle | None = None
+    """Until somebody reads what waits."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,6 +53,23 @@ class Connection(HttpToolsProtocol):
     def _look(self, transport: asyncio.Transport) -> None:
         if self.cycle is None:
             transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(STUCK_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._moves()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._moves()
+        super().connection_lost(exc)
+
+    def _moves(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

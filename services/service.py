@@ -88,8 +88,11 @@ def listen(address: str, security: Security | None = None) -> socket.socket:
 def _listen_unix(path: str) -> socket.socket:
     if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        probe.setblocking(False)  # one that hangs takes nobody in, and connecting to it would wait
         try:
             probe.connect(path)
+        except BlockingIOError:
+            pass
         except OSError:
             os.unlink(path)  # left behind by a process that was killed
         finally:

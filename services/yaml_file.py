@@ -1,4 +1,5 @@
-"""YAML files that people write: of bounded length, and with no key twice, of which the last would count."""
+"""YAML files that people write: of bounded length, also with what its aliases repeat, and with no key twice, of which
+the last would count."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from typing import Any
 import yaml
 
 BYTES_MAX = 8 << 20
+REPEATED_MAX = 100_000
+"""Values that aliases stand for: nine of nine of nine … make a billion of a few lines."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -34,6 +37,35 @@ def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[object, object]:
 _Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
+def _load(content: bytes) -> Any:
+    loader = _Strict(content)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        own = dict[int, int]()
+        if _values(node, own) - len(own) > REPEATED_MAX:
+            raise YamlError(f"repeats more than {REPEATED_MAX} values by its aliases")
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many a node stands for, those that aliases repeat too. `known`: of each node, once."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise YamlError("has an alias that is a part of itself")
+        return known[id(node)]
+    known[id(node)] = 0
+    inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+    found = 1
+    for one in inside:
+        found += sum(_values(part, known) for part in (one if isinstance(one, tuple) else (one,)))
+    known[id(node)] = found
+    return found
+
+
 def read(path: str | os.PathLike[str], most: int = BYTES_MAX) -> Any:
     """What is in a file of at most so many bytes. Raises OSError and YamlError."""
     with open(path, "rb") as file:
@@ -41,7 +73,9 @@ def read(path: str | os.PathLike[str], most: int = BYTES_MAX) -> Any:
     if len(content) > most:
         raise YamlError(f"is longer than {most} bytes")
     try:
-        return yaml.load(content, _Strict)
+        return _load(content)
+    except YamlError:
+        raise
     except RecursionError:
         raise YamlError("is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:

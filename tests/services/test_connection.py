@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
 
-from datacast.services import service
+from datacast.services import connection, service
 from datacast.services.connection import HEAD_MAX, WAITING_MAX
 from datacast.services.eventloop import run
 from datacast.services.service import HttpServer, install_problem_handlers, listen
@@ -150,3 +151,47 @@ def test_a_connection_is_kept_between_requests_and_for_as_long_as_one_takes(monk
 
     told = run(scenario())
     assert told.count(b"HTTP/1.1 200 ") == 2 and told.count(b"HTTP/1.1 404 ") == 1
+
+
+def test_who_reads_nothing_of_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that hangs, and whose kernel keeps the connection: its place among the streams would be taken for ever.
+    One that reads slowly is waited for."""
+    monkeypatch.setattr(connection, "STUCK_S", 1.0)
+    ended = dict[str, asyncio.Event]()
+    app = FastAPI()
+
+    @app.get("/{who}")
+    async def stream(who: str) -> StreamingResponse:
+        ended[who] = asyncio.Event()
+
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                while True:
+                    yield b"x" * 65536
+                    await asyncio.sleep(0)
+            finally:
+                ended[who].set()
+
+        return StreamingResponse(parts())
+
+    async def scenario() -> None:
+        server = HttpServer(app, listen("127.0.0.1:0"))
+        await server.start()
+        host, _, port = server.address.rpartition(":")
+        opened = []
+        try:
+            for who in (b"hangs", b"reads"):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"GET /" + who + b" HTTP/1.1\r\nhost: a\r\n\r\n")
+                opened.append((reader, writer))
+            async with asyncio.timeout(60):
+                while "hangs" not in ended or not ended["hangs"].is_set():
+                    assert await opened[1][0].read(1 << 20)
+                    await asyncio.sleep(0.05)
+            assert not ended["reads"].is_set()
+        finally:
+            for _, writer in opened:
+                writer.transport.abort()
+            await server.stop()
+
+    run(scenario())

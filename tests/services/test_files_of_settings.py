@@ -80,6 +80,33 @@ def test_a_mapping_may_take_another_in(tmp_path: Path) -> None:
     assert yaml_file.read(path)["own"] == {"a": 1, "b": 3}
 
 
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGED = "a: &a {k: v}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 10)}]}}\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize("content", [LAUGHS, MERGED], ids=["lists", "mappings"])
+def test_what_aliases_repeat_has_a_bound(content: str, tmp_path: Path) -> None:
+    """A billion values in nine lines: whoever shows them, or takes them into a mapping, would never be done."""
+    path = tmp_path / "file.yaml"
+    path.write_text(content)
+    with pytest.raises(yaml_file.YamlError, match="repeats more than 100000 values by its aliases"):
+        yaml_file.read(path)
+    path.write_text("".join(content.splitlines(keepends=True)[:4]))
+    assert set(yaml_file.read(path)) == set("abcd")
+
+
+def test_an_alias_is_no_part_of_itself(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("a: &a [1, *a]\n")
+    with pytest.raises(yaml_file.YamlError, match="part of itself"):
+        yaml_file.read(path)
+
+
 def test_a_port_of_tcp_has_16_bits(tmp_path: Path) -> None:
     for port in (0, 9999, 49999, 65535):
         assert config.parse({"switches": [], "openflow_listen": f"127.0.0.1:{port}"})
@@ -142,3 +169,14 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
         sites_file.write(tmp_path / "none" / "sites.yaml", mine)
     sites_file.write(tmp_path / "sites.yaml", mine)
     assert sites_file.read(tmp_path / "sites.yaml") == mine
+
+
+def test_a_switch_s_name_fits_into_a_discovery_frame() -> None:
+    """One of more bytes ended the thread that sends them, and with it the controller's leases."""
+    for count, fits in ((63, True), (64, False)):
+        switch = {"name": "\U0001f600" * count, "openflow": {"dpid": 1}, "ports": []}
+        if fits:
+            assert config.parse({"switches": [switch]})
+        else:
+            with pytest.raises(DatacastError, match="longer than 255 bytes"):
+                config.parse({"switches": [switch]})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,30 @@ def test_a_socket_that_a_killed_process_left_is_taken_over_and_one_in_use_is_not
     with listen(f"unix:{path}"), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_socket_of_a_process_that_hangs_is_in_use(tmp_path: Path) -> None:
+    """It takes nobody in, and who wants to come in waits."""
+    path, ended = tmp_path / "s", list[str]()
+
+    def second() -> None:
+        try:
+            listen(f"unix:{path}").close()
+        except ListenError as error:
+            ended.append(str(error))
+
+    with socket.socket(socket.AF_UNIX) as hangs, ExitStack() as stack:
+        hangs.bind(str(path))
+        hangs.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client = stack.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(str(path))
+        starts = threading.Thread(target=second, daemon=True)
+        starts.start()
+        starts.join(60)
+        assert not starts.is_alive() and "another process listens there" in ended[0]
 
 
 @pytest.mark.parametrize(
