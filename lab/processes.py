@@ -32,6 +32,8 @@ FRAMES = "frames "
 """So begin the names of an agent's threads that have its data path (host_agent/shard.c)."""
 FILES = "files"
 """The name of its threads that read, hash and write (host_agent/worker.c)."""
+KILLED_S = 10.0
+"""A process that was killed is waited for so long."""
 DATA_PATH, CONTROL, STORAGE = 4, 3, 2
 """Real-time priorities: switches and agents first, then fabric manager and controller, then agents' files; workers are
 below all of them (docs/priorities.md)."""
@@ -185,20 +187,26 @@ class Supervisor:
         self.wait(lambda: not any(one.is_alive() for one in self._later), seconds, "real-time priorities")
 
     def stop(self, chosen: list[Process] | None = None, grace_s: float = 3.0) -> None:
-        """SIGTERM to all, newest first; SIGKILL to those left after `grace_s`."""
+        """SIGTERM to all, newest first; SIGKILL to those left after `grace_s`. One that not even that ends, as its disk
+        stands still, is left: who takes the lab down hears of it (lab.clean)."""
         chosen = [process for process in (self.processes if chosen is None else chosen) if process.running]
         for process in reversed(chosen):
             process.expected = True
             with contextlib.suppress(ProcessLookupError):
                 process.popen.send_signal(signal.SIGTERM)
                 process.popen.send_signal(signal.SIGCONT)
-        end = time.monotonic() + grace_s
+        for process in self._left(chosen, grace_s):
+            process.popen.kill()
+        self._left(chosen, KILLED_S)
+
+    @staticmethod
+    def _left(chosen: list[Process], seconds: float) -> list[Process]:
+        """Those that have not ended within so long, all together."""
+        end = time.monotonic() + seconds
         for process in reversed(chosen):
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.popen.wait(max(0.0, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.popen.kill()
-                process.popen.wait()
+        return [process for process in reversed(chosen) if process.running]
 
 
 def _status(code: int) -> str:

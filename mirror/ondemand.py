@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class OnDemand:
         self._client, self._store, self._wish = client, store, wish
         self._waits: dict[str, asyncio.Task[Path | None]] = {}
         self._failed: dict[str, float] = {}
+        self._askers = ThreadPoolExecutor(AT_ONCE, "asks")
+        """Of their own: a controller that hangs keeps nobody from what is here."""
 
     async def fetch(self, registry: str, name: str, digest: str) -> Path | None:
         """The layer, once it is here; None: it does not come, somebody else is to be asked."""
@@ -68,7 +71,7 @@ class OnDemand:
         while True:
             try:
                 asked = (self._state_of, group.id) if group else (self._ask, registry, name, digest)
-                group = await asyncio.to_thread(*asked)
+                group = await asyncio.get_running_loop().run_in_executor(self._askers, *asked)
                 answered, over = time.monotonic(), group is None or group.state in FINAL_STATES
                 what = f"group {group.id} is {group.state}" if group else "it had come"
                 reason = group.error.message if group and group.error else "it is not here"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException, HTTPResponse
@@ -16,7 +17,8 @@ from .parts import OriginError
 TEXT_MAX = 4 << 20
 """Bytes of a manifest, or of what a hub says of a repository."""
 REDIRECTS = 3
-TIMEOUT_S = 20.0
+TIMEOUT_S, WHOLE_S = 20.0, 60.0
+"""Of silence; of an answer."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -89,12 +91,14 @@ def _reason(error: Exception) -> str:
 def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None) -> Answer:
     """The answer, whatever its status. Redirects within the same place are followed. Raises OriginError."""
     for _ in range(REDIRECTS + 1):
-        body = bytearray()
+        body, end = bytearray(), time.monotonic() + WHOLE_S
         try:
             told: HTTPResponse
             with _opener().open(Request(url, headers=headers or {}, method=method), timeout=TIMEOUT_S) as told:
-                while piece := told.read(1 << 16):
+                while piece := told.read1(1 << 16):
                     body += piece
+                    if time.monotonic() > end:
+                        raise OSError(f"the answer is not whole after {WHOLE_S:g} s")
                     if len(body) > TEXT_MAX:
                         raise OriginError("bad_answer", f"{name}: {url} answers more than {TEXT_MAX >> 20} MiB")
                 if told.length:

@@ -13,7 +13,7 @@ import sys
 import pytest
 from ports import free_ports
 
-from datacast.lab import down
+from datacast.lab import down, processes
 from datacast.lab import lab as lab_module
 from datacast.lab.checks import Check, port_taken, require
 from datacast.lab.down import take_down
@@ -313,6 +313,34 @@ def test_stop_ends_all_and_those_that_will_not_are_killed(tmp_path):
         supervisor.wait(lambda: "deaf" in deaf.tail(), 60, "deaf")
         supervisor.stop(grace_s=2.0)  # more than it takes a busy machine to end the other one
         assert [p.popen.returncode for p in supervisor.processes] == [-signal.SIGKILL, -signal.SIGTERM]
+
+
+def test_stop_leaves_what_not_even_sigkill_ends(tmp_path, monkeypatch):
+    """A process whose disk stands still: the lab is taken down all the same, and names it."""
+
+    class Stands:
+        pid, args, returncode = 1, ["stands"], None
+
+        def poll(self):
+            return None
+
+        def wait(self, timeout=None):
+            assert timeout is not None, "without a limit"
+            raise subprocess.TimeoutExpired(self.args, timeout)
+
+        def send_signal(self, number):
+            asked.append(number)
+
+        def kill(self):
+            asked.append(signal.SIGKILL)
+
+    asked = []
+    monkeypatch.setattr(processes, "KILLED_S", 0.1, raising=False)
+    with Signals() as signals:
+        supervisor = Supervisor(tmp_path, {}, signals)
+        supervisor.processes.append(processes.Process("stands", Stands(), tmp_path / "log"))
+        supervisor.stop(grace_s=0.1)
+    assert asked == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL]
 
 
 # ---- checks ----

@@ -395,3 +395,30 @@ def test_a_controller_without_registries_is_refused() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--store", "/srv", "--controller", "http://127.0.0.1:1"])
     assert ended.value.code == 2
+
+
+def test_a_controller_that_hangs_keeps_nobody_from_what_is_here(store: Store) -> None:
+    free, asked = threading.Event(), threading.Semaphore(0)
+
+    class Hangs(Controller):
+        def groups(self, label: str) -> list[GroupSummary]:
+            asked.release()
+            assert free.wait(120)
+            return []
+
+    async def scenario() -> None:
+        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
+        it = OnDemand(lambda: Hangs(lambda spec: "failed"), store, wish)  # type: ignore[arg-type, return-value]
+        waiting = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
+        app = httpx.ASGITransport(make_app(store, it))
+        try:
+            async with httpx.AsyncClient(transport=app, base_url="http://mirror") as client, asyncio.timeout(60):
+                while not asked.acquire(blocking=False):
+                    await asyncio.sleep(0.01)
+                answer = await client.get(f"/v2/team/app/blobs/sha256:{NAME}")
+            assert answer.content == BLOB
+        finally:
+            free.set()
+            await asyncio.gather(*waiting)
+
+    asyncio.run(scenario())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
@@ -23,6 +26,7 @@ from web import Nginx
 
 from datacast.cli.origin import parse_origin
 from datacast.fabric_manager.api import GroupSpec
+from datacast.origins import asking
 from datacast.origins import hub as of_hubs
 from datacast.origins import registry as of_registries
 from datacast.origins.asking import Answer
@@ -269,3 +273,21 @@ def test_what_is_asked_over_tls_has_its_tokens_over_tls(
         resolve(f"oci://{host}/x")
     assert error.value.code == "origin_denied" and ("is no https://" in error.value.message) is not goes
     assert any("/token" in url for url in asked) is goes
+
+
+def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then is no silence: it would be read for weeks."""
+    monkeypatch.setattr(asking, "WHOLE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def trickles() -> None:
+            sock, _ = listening.accept()
+            with sock, contextlib.suppress(OSError):
+                sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+                while True:
+                    sock.sendall(b"{")
+                    time.sleep(0.05)
+
+        threading.Thread(target=trickles, daemon=True).start()
+        with pytest.raises(OriginError, match="not whole after"):
+            asking.ask("GET", f"http://127.0.0.1:{listening.getsockname()[1]}/x", "x")
