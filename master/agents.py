@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -110,12 +111,15 @@ class Agents:
         missing = (key for key in wanted.items() if key not in self._shared)
         opening = [self.connected(name, address) for name, address in islice(missing, room)]
         await asyncio.gather(*opening, return_exceptions=True)
-        mesh = wanted if len(wanted) <= MESH_MAX else {}
+        mesh, pings = wanted if len(wanted) <= MESH_MAX else {}, list[Coroutine[Any, Any, None]]()
         for one in tuple(self._shared.values()):
             spoke = one.pinged if mesh else max(one.pinged, one.used)
             if one.connection.alive and time.monotonic() - spoke > KEEP_S:
                 one.pinged = time.monotonic()
-                await one.ping(mesh)  # one after another: handshakes take processors that the data path needs
+                pings.append(one.ping(mesh))
+                if mesh:  # one after another: handshakes take processors that the data path needs
+                    await pings.pop()
+        await asyncio.gather(*pings)  # together: of many that hang each would hold the others up
 
 
 class Line:

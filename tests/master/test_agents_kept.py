@@ -81,3 +81,26 @@ def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
     asyncio.run(agents._look_after({}))
     assert [one.connection.close.await_count for one in (first, taken, opening)] == [1, 0, 0]
     assert set(agents._shared) == {("b", ""), ("c", "")}
+
+
+def test_agents_that_hang_hold_nobody_up() -> None:
+    """A rack that is cut off: one after another they took two seconds each, and others were forgotten meanwhile."""
+    agents, wanted = Agents(), {f"h{n}": "10.0.0.1:1" for n in range(MESH_MAX + 1)}
+    agents._shared = {(name, address): shared(KEEP_S + 1) for name, address in wanted.items()}
+    asked, all_asked = list[int](), asyncio.Event()
+
+    async def hangs(others: Any) -> None:
+        asked.append(1)
+        if len(asked) == len(wanted):
+            all_asked.set()
+        await all_asked.wait()
+
+    for one in agents._shared.values():
+        one.ping.side_effect = hangs
+
+    async def scenario() -> None:
+        async with asyncio.timeout(60):
+            await agents._look_after(wanted)
+
+    asyncio.run(scenario())
+    assert len(asked) == len(wanted)
