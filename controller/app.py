@@ -234,7 +234,7 @@ def make_app(
             fabric = Fabric(await client.health(), await client.totals(), await client.hosts())
         except Problem:
             fabric = None
-        return Response(render(own, FabricMetrics(fabric)), media_type=CONTENT_TYPE)
+        return Response(render(own, FabricMetrics(fabric, client.security.until)), media_type=CONTENT_TYPE)
 
     @app.get(
         "/healthz",

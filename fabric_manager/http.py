@@ -67,6 +67,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
                 ],
                 streams=hub.streams,
                 reports=registry.reports,
+                certificate_until=registry.certificate_until,
             )
         )
 

@@ -71,6 +71,12 @@ class Registry:
         self._ticks = Ticks(self._tick)
         self.reports = {"register": 0, "heartbeat": 0, "link": 0, "refused": 0, "bad_frame": 0, "silent": 0}
 
+    @property
+    def certificate_until(self) -> float | None:
+        """When the first of our own certificate and those of registered nodes ends."""
+        nodes = (node.certificate_until for node in self.fabric.nodes.values() if node.registered)
+        return min((end for end in (self._security.until, *nodes) if end is not None), default=None)
+
     async def start(self, sock: Any) -> None:
         def protocol() -> asyncio.StreamReaderProtocol:
             return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)

@@ -269,6 +269,11 @@ class Security:
             )
 
     @property
+    def until(self) -> float | None:
+        """When its certificate ends, in seconds since 1970; None: it has none."""
+        return self.identity.own.until if self.identity else None
+
+    @property
     def server(self) -> ssl.SSLContext | None:
         return self.identity.server if self.identity else None
 

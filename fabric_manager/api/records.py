@@ -223,6 +223,9 @@ class FabricHealth(Described, msgspec.Struct, frozen=True, kw_only=True):
     """That read events now."""
     reports: dict[str, int]
     """Of agents and switches, by kind."""
+    certificate_until: float | None = None
+    """When the first certificate ends, of the fabric manager and of registered hosts and switches; in seconds since
+    1970."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

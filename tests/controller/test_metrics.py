@@ -23,7 +23,7 @@ MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
 NAME = re.compile(r"\bdatacast_[a-z_]+")
 HEALTH = FabricHealth(
     topology="star", version=1, hosts=3, agents=2, switches=1, switches_registered=1, links_down=0, workers=[],
-    streams=0, reports={"register": 3, "heartbeat": 70},
+    streams=0, reports={"register": 3, "heartbeat": 70}, certificate_until=1.8e9,
 )  # fmt: skip
 
 
@@ -69,7 +69,8 @@ def test_each_number_is_told_and_a_state_that_nobody_is_in_as_none() -> None:
     receivers = dict.fromkeys(("waiting", "open", "running", "aside", "done", "failed", "cancelled"), 0)
     ended = dict.fromkeys(("done", "partial", "failed", "cancelled"), 0)
     assert found == {
-        "fabric_manager_up": 1, "hosts": 3, "agents": 2, "switches": 1, "switches_registered": 1, "links_down": 0,
+        "fabric_manager_up": 1, "certificate_end_timestamp_seconds": 1.8e9,
+        "hosts": 3, "agents": 2, "switches": 1, "switches_registered": 1, "links_down": 0,
         "delivery_bytes_per_second": 10, "source_bytes_per_second": 2, "unwritten_bytes": 5,
         "source_packets_total new": 6, "source_packets_total duplicate": 0, "delivered_bytes_total": 7,
         "registry_messages_total register": 3, "registry_messages_total heartbeat": 70, "retransmissions_total": 8,
@@ -77,6 +78,18 @@ def test_each_number_is_told_and_a_state_that_nobody_is_in_as_none() -> None:
         **{f"receivers {state}": n for state, n in (receivers | {"done": 3}).items()},
         **{f"groups_ended_total {state}": n for state, n in (ended | {"done": 4}).items()},
     }  # fmt: skip
+
+
+def test_the_first_certificate_to_end_is_told_also_where_the_fabric_manager_is_away() -> None:
+    """A switch's, or a service's own: only those of hosts were."""
+
+    def told(fabric: Fabric | None, until: float | None) -> list[float]:
+        families = FabricMetrics(fabric, until).collect()
+        return [s.value for family in families for s in family.samples if "certificate" in s.name]
+
+    fabric = Fabric(HEALTH, Totals().told([]), [])
+    assert told(fabric, None) == told(fabric, 1.9e9) == [1.8e9] and told(fabric, 1.7e9) == [1.7e9]
+    assert told(None, 1.7e9) == [1.7e9] and told(None, None) == []
 
 
 def test_labels_are_bounded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -11,6 +12,7 @@ from small import bcube41, star
 
 from datacast.fabric_manager.api.topology import Counted, LinkChange, PortState, graph_of, update_node
 from datacast.fabric_manager.fabric import Fabric, Tunnel
+from datacast.fabric_manager.registry import Registry
 from datacast.fabric_manager.told import FabricError, Heartbeat, Registration, away_ms
 
 
@@ -265,6 +267,22 @@ def test_what_a_node_tells_of_itself_is_in_the_snapshot_and_nonsense_is_not() ->
     assert fabric.nodes["01"].counted is None, "a process speaks for its own nodes"
     fabric.heartbeat(["00"], Heartbeat.read({"t_ns": "now", "disks": [[-1, 9]], "nodes": [1]}, ["00"]), 0)
     assert node.clock_ms == 2.5 and fabric.nodes["00"].disks == []
+
+
+def test_the_first_certificate_to_end_is_known_whose_ever_it_is() -> None:
+    fabric = Fabric(star(2))
+    security = SimpleNamespace(until=None)
+    registry = Registry(fabric, lambda change: None, security=security)  # type: ignore[arg-type]
+    assert registry.certificate_until is None
+    for session, (name, until) in enumerate({"h0": 3e9, "s": 2e9, "h1": None}.items(), 1):
+        message = {"node": name, "kind": fabric.nodes[name].kind, "addr": "192.0.2.1:7600", "ports": []}
+        fabric.register(Registration.read(message), session, 0, until)
+    assert registry.certificate_until == 2e9
+    security.until = 1e9
+    assert registry.certificate_until == 1e9
+    security.until = None
+    fabric.remove("s", 1)
+    assert registry.certificate_until == 3e9
 
 
 def test_a_connection_that_ends_costs_its_own_nodes_only() -> None:

@@ -80,7 +80,7 @@ def test_register_heartbeat_and_link_reports() -> None:
     assert link["up"] is False
     assert {key: told for key, told in health.items() if key not in ("version", "workers", "streams")} == {
         "status": "ok", "topology": "star", "hosts": 2, "agents": 1, "switches": 1, "switches_registered": 0,
-        "links_down": 2,
+        "links_down": 2, "certificate_until": None,
         "reports": {"register": 1, "heartbeat": 7, "link": 2, "refused": 0, "bad_frame": 0, "silent": 0},
     }  # fmt: skip
 
