@@ -31,12 +31,13 @@ static void post(unsigned times)
     shard_post(&shards.one[0], posted, &shards, n++, &home);
 }
 
+/* As many as there may be. */
 static void each_thread_has_a_processor_of_its_own(void)
 {
-  cpu_set_t may, of[2];
+  cpu_set_t may, of[SHARDS_MAX];
   CHECK(sched_getaffinity(0, sizeof may, &may) == 0);
-  CHECK(loop_open(&home) == 0 && shards_open(&shards, 2, &home) == 0 && shards_start(&shards) == 0);
-  for (unsigned i = 0; i < 2; i++)
+  CHECK(loop_open(&home) == 0 && shards_open(&shards, SHARDS_MAX, &home) == 0 && shards_start(&shards) == 0);
+  for (unsigned i = 0; i < SHARDS_MAX; i++)
     CHECK(pthread_getaffinity_np(shards.one[i].thread, sizeof of[i], &of[i]) == 0 && CPU_COUNT(&of[i]) == 1);
   CHECK(CPU_EQUAL(&of[0], &of[1]) == (CPU_COUNT(&may) == 1));
   shards_stop(&shards);

@@ -30,8 +30,8 @@ def receiver(name: str, held: int, rate_bps: float) -> Member:
 
 @pytest.mark.parametrize(
     ("rate_now", "since_s", "behind_s"),
-    [(160e6, 4.0, 0.2), (1e6, 4.0, 0.4), (0.0, 4.0, 0.4), (1e6, None, 32.0)],
-    ids=["all get on", "all have nearly stopped", "all have stopped", "nobody knows since when"],
+    [(160e6, 4.0, 0.2), (1e6, 4.0, 0.4), (0.0, 4.0, 0.4), (1e6, None, 32.0), (0.0, None, 0.0)],
+    ids=["all get on", "all have nearly stopped", "all have stopped", "nobody knows since when", "nothing has begun"],
 )
 def test_a_distance_does_not_grow_because_all_have_nearly_stopped(
     rate_now: float, since_s: float | None, behind_s: float

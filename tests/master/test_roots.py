@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import networkx as nx
 import pytest
 from simulated import run
@@ -11,7 +14,9 @@ from datacast.core.trees import Network
 from datacast.fabric_manager.api import GroupOptions
 from datacast.master.forest import Forest
 from datacast.master.grove import TREES_MAX, Agreement, Differ, Grove, ideal_s, joined, plan_roots
+from datacast.master.members import Member
 from datacast.master.plan import PlanError
+from datacast.master.roots import Roots
 from lab import lab
 
 
@@ -166,6 +171,34 @@ def test_what_only_a_source_that_is_gone_had_not_told_counts_now() -> None:
 
 
 # ---- whole groups ----
+@pytest.mark.parametrize(
+    ("suspect", "alive", "away_s", "others", "gone"),
+    [
+        (True, False, 0.0, "b", True),
+        (True, True, 6.0, "b", True),
+        (True, True, 4.0, "b", False),
+        (False, False, 6.0, "b", False),
+        (True, False, 6.0, "", False),
+    ],
+    ids=["its agent is lost", "away for too long", "away for a moment", "it answers", "nobody else has it"],
+)
+def test_a_source_that_is_gone_sends_no_more_where_there_is_another(
+    suspect: bool, alive: bool, away_s: float, others: str, gone: bool
+) -> None:
+    members = {name: Member(name, "source", "127.0.0.1:1", sends=True) for name in "a" + others}
+    members["a"].suspect, members["a"].away_since = suspect, 100.0 - away_s
+
+    class Crew:
+        timeout_s = 5.0
+        roots = property(lambda self: [m for m in members.values() if m.sends])
+
+    transfer = SimpleNamespace(finale=False, root_of=dict(enumerate(members)), view=Mock(alive=lambda name: alive))
+    roots, ended = Roots(transfer, Crew(), *[Mock()] * 5), []  # type: ignore[arg-type]
+    roots._gone = ended.append  # type: ignore[method-assign]
+    roots.look(100.0)
+    assert ended == (["a"] if gone else []) and (members["a"].state == "failed") is gone
+
+
 def test_two_sources_send_each_piece_once_between_them() -> None:
     async def scenario():
         async with lab(star(5), rates=[2000.0, 1000.0]) as it:
