@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("datacast.controller")
 
 RATE, CONNECTIONS = 200.0, 1024
+FABRIC_MANAGER_S = 8.0
+"""A fabric manager that says nothing for so long hangs: less than who asks here waits (api.ControllerClient), who would
+take this controller for gone. It holds some requests for five seconds."""
 
 
 async def run(args: argparse.Namespace) -> None:
@@ -53,7 +56,7 @@ async def run(args: argparse.Namespace) -> None:
     check_open(args, tokens is not None, context is not None)
     audit = Audit(Path(args.audit)) if args.audit else None
     switches = load_switches(args.switches) if args.switches else None
-    async with FabricManagerClient(args.fabric_manager, security=security) as client:
+    async with FabricManagerClient(args.fabric_manager, FABRIC_MANAGER_S, security) as client:
         coordinator = None
         if peers is not None:
             coordinator, agents = coordinate(client, security, peers)

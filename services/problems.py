@@ -220,12 +220,16 @@ class JsonClient:
         headers: dict[str, str] | None,
         silence: float | None = None,
     ) -> tuple[ClientResponse, int]:
-        """Its head, from the first one that does not send on to another, and which one that is. Raises Unreachable."""
+        """Its head, from the first one that does not send on to another, and which one that is. Who says nothing is
+        waited for once. Raises Unreachable."""
         from .asking import FAILED, NOT_CONNECTED
 
         failure: Unreachable | None = None
+        hang = set[int]()
         for _ in range(len(self._urls) + 1):
             at, location = self._at, ""
+            if at in hang:
+                break
             try:
                 answer = await self._clients[at].ask(method, path, content, params, headers, silence)
                 if answer.status != 307:
@@ -235,6 +239,8 @@ class JsonClient:
                 failure = self._unreachable(OSError("it follows another"), at)
             except FAILED as error:
                 failure = self._unreachable(error, at)
+                if isinstance(error, TimeoutError):
+                    hang.add(at)
                 if method != "GET" and not isinstance(error, NOT_CONNECTED):
                     self._leave(at)
                     raise failure from error  # it may have been carried out

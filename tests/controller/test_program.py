@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import socket
@@ -25,6 +26,7 @@ from datacast.controller import api, console
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
 from datacast.controller.audit import Audit
+from datacast.controller.main import FABRIC_MANAGER_S
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import listen
@@ -246,3 +248,9 @@ def test_a_stream_of_events_that_is_refused_breaks_off_or_ends_by_an_error_says_
         ):
             list(client.events())
         assert error.value.status == status
+
+
+def test_who_asks_waits_longer_than_the_controller_waits_for_a_fabric_manager_that_hangs() -> None:
+    """Else it is the controller that seems to be gone."""
+    patience = inspect.signature(ControllerClient).parameters["timeout"].default
+    assert patience >= FABRIC_MANAGER_S + 2

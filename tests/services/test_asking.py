@@ -13,6 +13,7 @@ from authority import Authority
 
 from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
 from datacast.services.eventloop import run
+from datacast.services.problems import JsonClient, Unreachable
 
 
 class Server:
@@ -182,3 +183,31 @@ def test_whoever_gives_up_an_answer_takes_no_more_of_it(tmp_path: Path, head: bo
             server.close()
 
     assert isinstance(run(scenario()), OSError), "the server has sent all of it"
+
+
+@pytest.mark.parametrize("follower", [False, True], ids=["alone", "beside one that sends on to it"])
+def test_a_service_that_hangs_is_waited_for_once(follower: bool) -> None:
+    """Whoever asks waits, too, and would take the one that asks on for gone."""
+
+    async def scenario() -> tuple[int, float]:
+        asked, free = list[int](), asyncio.Event()
+
+        async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(1)
+            await free.wait()
+            writer.close()
+
+        hangs = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{hangs.sockets[0].getsockname()[1]}"
+        on = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: " + url.encode() + b"/x\r\ncontent-length: 0\r\n\r\n"
+        other = await asyncio.start_server(Server(*[on] * 9).serve, "127.0.0.1", 0)
+        urls = [url, *([f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}"] if follower else [])]
+        async with JsonClient(",".join(urls), timeout=0.5) as client:
+            with pytest.raises(Unreachable) as error:
+                await client.request("GET", "/x")
+        free.set()
+        hangs.close()
+        other.close()
+        return len(asked), error.value.status
+
+    assert run(scenario()) == (1, 503)
