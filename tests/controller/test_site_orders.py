@@ -269,3 +269,23 @@ def test_bytes_from_other_sites_are_followed_where_there_are_some_to_come(
 
     asyncio.run(kept())
     assert (ID in sharing) is followed
+
+
+def test_a_store_that_is_away_is_asked_again_after_a_while_and_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, asked = site(), []
+
+    async def away() -> None:
+        asked.append(1)
+        await asyncio.sleep(0)
+        raise Problem(503, "unavailable", "the store is away")
+
+    monkeypatch.setattr(at._book, "load", away)
+
+    async def begins() -> None:
+        running = asyncio.create_task(at._run())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        running.cancel()
+
+    asyncio.run(begins())
+    assert len(asked) == 1
