@@ -273,3 +273,15 @@ def test_digests_that_come_before_the_file_is_cut_into_blocks_wait_until_they_ar
         transfer.scheduler = scheduler
         figures.on_event(events.Digests("g", "h1", [(3, "0" * 64)]))
         assert vouched.call_args.args[1] == rows
+
+
+@pytest.mark.parametrize(
+    ("done_s", "took"), [(3, (2.0, 4.0)), (0.5, (None, None)), (None, (None, None))], ids=["done", "before", "not yet"]
+)
+def test_how_fast_a_receiver_got_it_counts_from_the_first_packet(
+    done_s: float | None, took: tuple[float | None, float | None]
+) -> None:
+    member = Member("a", "receiver", "127.0.0.1:1")
+    member.t_done_ns = None if done_s is None else int(done_s * 1e9)
+    told = member.figures(1_000_000, 10**9, trees=False)
+    assert (told.finish_s, told.goodput_mbps) == took

@@ -217,6 +217,13 @@ def test_a_block_that_a_receiver_cannot_ask_for_any_more_gets_new_numbers() -> N
     assert len(set(numbers)) == len(numbers)
 
 
+def test_what_another_master_would_start_with_is_all_of_it_and_first_what_was_not_sent() -> None:
+    scheduler = Scheduler(10, 4, [1], 100.0)
+    assert [one.count for one in scheduler.assign(0.0)] == [10]
+    scheduler.sent(1, 3, 0.0)
+    assert scheduler.rest() == [(3, 7), (0, 3)]
+
+
 def test_what_was_sent_beyond_a_cut_before_the_source_heard_of_it_is_sent_again() -> None:
     """A source that stood still and goes on all at once: receivers that know of the cut have asked for none of it."""
     scheduler = Scheduler(400, 4, [1, 2], 100.0, rates={1: 100.0, 2: 10.0})
