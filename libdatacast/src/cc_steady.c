@@ -5,6 +5,7 @@
  * would fall out of the caches. */
 #include "cc_cubic.h"
 #include "cc_slowest.h"
+#include "cc_spacing.h"
 
 enum mode {
   START,   /* nobody is behind: the rate doubles per round trip */
@@ -32,6 +33,7 @@ struct state {
   dc_time tick, heard; /* the last tick; somebody asked */
   struct slowest slow;
   struct cubic losses;
+  struct spacing came;
   uint32_t round_front; /* what the first had asked for, and the excess, when the round began */
   int64_t round_excess;
   uint8_t mode, probe;
@@ -69,6 +71,7 @@ static void start(void *state, dc_time now, const struct dc_cc_params *p)
   slowest_init(&s->slow, now, p->packet_bytes, s->p.credits);
   cubic_init(&s->losses, p->rate_max);
   s->rate = s->slow.rate = clamp(s, p->rate_init);
+  spacing_init(&s->came, p->packet_bytes, s->p.credits, s->rate);
 }
 
 static dc_time packet_time(const struct state *s) { return (dc_time)s->p.packet_bytes * 8 * DC_SEC / s->slow.rate; }
@@ -240,6 +243,8 @@ static bool divided(const struct state *s) { return s->limit != 0 && s->limit < 
 /* Among groups the control plane has divided the link already, and none goes below half of its share. */
 static void lost(struct state *s, dc_time now, uint32_t seq)
 {
+  if (s->slow.rounds.least == 0)
+    return; /* nothing has come yet: a timer has ended */
   /* The rate doubles in a round trip at most, so half of what it holds was sent in the last one: its repeat has crossed it (54011). */
   if (s->slow.sent - seq <= held(s, s->rate, s->slow.rounds.least) / 2)
     return;
@@ -259,11 +264,15 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
 
 /* What the path holds, for receivers. Beside those who answer losses its queues too, or credits and not losses would say what each gets;
  * but not in the first STEP of losses, in which who shares a link with groups that begin is told his share. Nor for fewer numbers than
- * LOSSES: where a link becomes ten times slower a timer ends, and nothing is lost until credits follow that. */
-static void tell(struct state *s, dc_time now, dc_time trip)
+ * LOSSES: where a link becomes ten times slower a timer ends, and nothing is lost until credits follow that. While R is only believed it
+ * holds no more than what comes (in a queue of before, credits grew by what that held, and by what they had grown by). */
+static void tell(struct state *s, dc_time now, dc_time trip, uint64_t r)
 {
-  uint64_t r = s->limit != 0 && s->limit < s->slow.rate ? s->limit : s->slow.rate,
-           n = held(s, r, s->slow.rounds.least) / 4 * 5;
+  if (s->limit != 0 && s->limit < r)
+    r = s->limit;
+  if (s->mode != FOLLOW && !s->dry && spacing_most(&s->came) < r)
+    r = spacing_most(&s->came);
+  uint64_t n = held(s, r, s->slow.rounds.least) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->slow.rate), trip) / 4 * 5;
   if (cubic_bounds(&s->losses) && s->losses.lost >= LOSSES && now - s->losses.since > STEP && !divided(s) &&
       queued > n + s->p.credits)
@@ -299,7 +308,8 @@ static void end_round(struct state *s, dc_time now)
   }
   /* Among groups in half of the time: they need not find out what each may have. */
   cubic_grow(&s->losses, now, trip, divided(s) ? 2 : 1, s->p.packet_bytes);
-  tell(s, now, trip);
+  tell(s, now, trip, s->slow.rate);
+  spacing_round(&s->came, s->slow.rate, !s->dry);
   begin_round(s);
 }
 
@@ -331,8 +341,11 @@ static void interest(void *state, dc_time now, const struct dc_cc_event *e)
     find(s, now, lag);
   else if (s->mode == FOLLOW)
     measure(s, now);
+  bool known = spacing_seen(&s->came, now, first_had(&s->slow));
   if (first_had(&s->slow) > s->slow.rounds.until)
     end_round(s, now);
+  else if (known)
+    tell(s, now, s->slow.rounds.least, s->mode == MEASURE ? s->before : s->slow.rate);
   follow(s, now);
 }
 

@@ -30,7 +30,7 @@ struct dc_cc_event {
   bool last;         /* there is nothing new to ask for after this */
 };
 
-#define DC_CC_STATE 384 /* bytes a rule may keep */
+#define DC_CC_STATE 448 /* bytes a rule may keep */
 
 struct dc_cc_ops {
   const char *name;
