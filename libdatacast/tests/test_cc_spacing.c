@@ -30,7 +30,7 @@ static void nothing_is_known_before_packets_came(void)
 {
   begin();
   assert(!spacing_seen(&s, now, 0) && spacing_most(&s) == 0);
-  assert(!come(8, 120 * DC_US) && spacing_most(&s) == 0); /* the first of them waited, nobody knows for how long */
+  assert(!come(7, 120 * DC_US) && spacing_most(&s) == 0); /* the first of them waited, nobody knows for how long */
   assert(come(1, 120 * DC_US) && spacing_most(&s) == UINT64_MAX);
   assert(!come(100, 120 * DC_US));
 }
@@ -42,18 +42,18 @@ static void who_gets_them_as_they_were_sent_is_not_bounded(void)
   assert(spacing_most(&s) == UINT64_MAX);
   begin();
   come(20, 140 * DC_US);
-  assert(spacing_most(&s) == 8 * 8 * PACKET * DC_SEC / (8 * 140 * DC_US));
+  assert(spacing_most(&s) == 7 * 8 * PACKET * DC_SEC / (7 * 140 * DC_US));
 }
 
-/* All eight come together, and then none for a round trip. */
+/* All come together, and then none for a round trip. */
 static void few_credits_are_a_short_train(void)
 {
-  for (uint32_t credits = 8; credits <= 16; credits += 8) {
+  for (uint32_t credits = 4; credits <= 16; credits += 12) {
     spacing_init(&s, PACKET, credits, RATE);
     had = 0;
     now = DC_SEC;
-    assert(come(5, 120 * DC_US) == (credits == 8));
-    assert(spacing_most(&s) == (credits == 8 ? UINT64_MAX : 0));
+    assert(come(3, 120 * DC_US) == (credits == 4));
+    assert(spacing_most(&s) == (credits == 4 ? UINT64_MAX : 0));
   }
 }
 
@@ -93,9 +93,9 @@ static void what_comes_is_held_to_the_rate_of_a_round_before(void)
 static void the_best_of_two_rounds_counts(void)
 {
   begin();
-  come(17, 1200 * DC_US); /* two trains */
+  come(15, 1200 * DC_US); /* two trains */
   spacing_round(&s, RATE, true);
-  come(16, 2400 * DC_US);
+  come(14, 2400 * DC_US);
   assert(spacing_most(&s) == RATE / 10);
   spacing_round(&s, RATE, true);
   assert(spacing_most(&s) == RATE / 20);
