@@ -63,10 +63,11 @@ def revoke(
     file: File, number: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")], as_json: Json = False
 ) -> None:
     """Take a token back. A running controller refuses it from its next request on."""
+    from datacast.core.visible import visible
     from datacast.services import tokens
 
     token = tokens.revoke(file, number)
-    print(json.dumps(_shown(token)) if as_json else f"{token.id} ({token.name or token.role}) is revoked")
+    print(json.dumps(_shown(token)) if as_json else f"{token.id} ({visible(token.name) or token.role}) is revoked")
 
 
 def _shown(token: Token) -> dict[str, object]:

@@ -49,12 +49,16 @@ export const rate = (bps) => (bps == null ? "-" : bps >= 1e9 ? `${(bps / 1e9).to
 export const seconds = (s) => (s == null || !isFinite(s) ? "-" : s < 100 ? `${s.toFixed(2)} s` : `${Math.round(s)} s`);
 export const percent = (f) => (f == null ? "-" : `${(100 * f).toFixed(1)} %`);
 
+// What others have named (labels, files, errors) must be no formula to who opens it: a spreadsheet would compute it.
+const cell = (v) => {
+  const text = String(v ?? ""), safe = /^[=+\-@\t\r]/.test(text) && !isFinite(text.trim() || "?") ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+export const csvText = (head, rows) => [head, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 // A table as a file, so that every view can be had as CSV.
 export function csv(name, head, rows) {
-  const cell = (v) => (/[",\n]/.test(String(v ?? "")) ? `"${String(v).replaceAll('"', '""')}"` : String(v ?? ""));
-  const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.href = URL.createObjectURL(new Blob([csvText(head, rows)], { type: "text/csv" }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);

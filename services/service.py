@@ -99,8 +99,11 @@ def _listen_unix(path: str) -> socket.socket:
             probe.close()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.bind(path)
-        os.chmod(path, 0o600)
+        before = os.umask(0o177)  # at no moment may others connect
+        try:
+            sock.bind(path)
+        finally:
+            os.umask(before)
         sock.listen(1024)
     except OSError:
         sock.close()

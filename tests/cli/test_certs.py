@@ -190,7 +190,8 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert "ci" in good("token", "list", path) and secret not in good("token", "list", path)
     good("token", "create", path, "--name", "a\n\x1b[2J")
     assert "a\\x0a\\x1b[2J" in good("token", "list", path).splitlines()[-1]
-    good("token", "revoke", path, json.loads(good("token", "list", path, "--json"))[-1]["id"])
+    strange = json.loads(good("token", "list", path, "--json"))[-1]["id"]
+    assert "(a\\x0a\\x1b[2J)" in good("token", "revoke", path, strange)
     assert "revoked" in good("token", "revoke", path, made["id"])
     assert [entry["role"] for entry in json.loads(good("token", "list", path, "--json"))] == ["admin"]
     for args, code, words in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -72,3 +73,15 @@ await until(() => ended, 60);
 say(ended);
 """
     assert run(script) == ["TimeoutError"]
+
+
+def test_a_table_as_a_file_has_no_formulas_in_it() -> None:
+    script = """
+const { csvText } = await import(`${process.argv[1]}/api.js`);
+const rows = [["=cmd|' /C calc'!A0", -1.5], ["@x", null], ["a\\"b", "+1 s"], ["\\tq", "\\r"]];
+say(encodeURIComponent(csvText(["a,b", "n"], rows)));
+"""
+    (told,) = run(script)
+    assert unquote(told) == (
+        '"a,b",n\n' "'=cmd|' /C calc'!A0,-1.5\n" "'@x,\n" '"a""b",\'+1 s\n' "'\tq,\"'\r\"\n"
+    )

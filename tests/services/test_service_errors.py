@@ -6,12 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI, Response
@@ -142,6 +144,23 @@ def test_a_socket_that_a_killed_process_left_is_taken_over_and_one_in_use_is_not
     with listen(f"unix:{path}"), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_socket_is_its_users_alone_from_its_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, modes = tmp_path / "s", list[int]()
+
+    class Watched(socket.socket):
+        def bind(self, address: Any) -> None:
+            super().bind(address)
+            modes.append(path.stat().st_mode & 0o777)
+
+    monkeypatch.setattr(socket, "socket", Watched)
+    before = os.umask(0)
+    try:
+        listen(f"unix:{path}").close()
+        assert modes == [0o600] and os.umask(0) == 0
+    finally:
+        os.umask(before)
 
 
 def test_a_socket_of_a_process_that_hangs_is_in_use(tmp_path: Path) -> None:
