@@ -12,8 +12,8 @@ void spacing_init(struct spacing *s, uint32_t packet_bytes, uint32_t credits, ui
 
 bool spacing_seen(struct spacing *s, dc_time now, uint32_t had)
 {
-  if (had == 0 || (s->at != 0 && had - s->had < s->train))
-    return false;
+  if (had < s->had || had == 0 || (s->at != 0 && had - s->had < s->train))
+    return false; /* less than before: credits have changed, and so what they say */
   uint64_t rate = s->at != 0 ? packets_rate(had - s->had, now - s->at, s->packet_bytes) : 0;
   bool first = !s->known && s->at != 0;
   s->known |= first;

@@ -45,6 +45,19 @@ static void who_gets_them_as_they_were_sent_is_not_bounded(void)
   assert(spacing_most(&s) == 7 * 8 * PACKET * DC_SEC / (7 * 140 * DC_US));
 }
 
+/* What it has had is asked for less credits, and those change. */
+static void what_falls_back_is_no_rate(void)
+{
+  begin();
+  come(15, 1200 * DC_US);
+  had -= 9;
+  for (unsigned i = 0; i < 9; i++)
+    assert(!come(1, 12000 * DC_US) && spacing_most(&s) == RATE / 10);
+  spacing_round(&s, RATE, true);
+  come(14, 600 * DC_US);
+  assert(spacing_most(&s) == RATE / 5);
+}
+
 /* All come together, and then none for a round trip. */
 static void few_credits_are_a_short_train(void)
 {
@@ -115,6 +128,7 @@ int main(void)
 {
   nothing_is_known_before_packets_came();
   who_gets_them_as_they_were_sent_is_not_bounded();
+  what_falls_back_is_no_rate();
   few_credits_are_a_short_train();
   a_slow_link_is_known_by_its_packets_and_not_by_their_round_trip();
   a_silence_between_two_trains_is_no_rate();
