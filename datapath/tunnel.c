@@ -496,11 +496,12 @@ struct netif *tunnel_slot_fill(struct netif *slot, const struct tunnel_cfg *cfg,
 {
   struct slot *s = (struct slot *)(void *)slot;
   int *fd = s->fd[cfg->remote.ss_family == AF_INET6];
-  struct netif *trial = fd[0] >= 0 ? tunnel_open(cfg, why) : NULL; /* those of a slot are there once, and it may fail */
-  if (fd[0] >= 0 && trial == NULL)
-    return NULL;
-  if (trial != NULL)
+  if (fd[0] >= 0) { /* those of a slot are there once, and it may fail */
+    struct netif *trial = tunnel_open(cfg, why);
+    if (trial == NULL)
+      return NULL;
     close_tunnel(trial);
+  }
   struct netif *n = fd[0] >= 0 ? open_with(cfg, fd, why) : tunnel_open(cfg, why);
   fd[0] = fd[1] = -1;
   if (n == NULL)

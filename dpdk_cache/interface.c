@@ -1,21 +1,12 @@
 #include "interface.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-bool interface_may_open(void)
-{
-  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct data[2] = {0};
-  return syscall(SYS_capget, &head, data) == 0 && (data[0].effective & (1u << CAP_NET_RAW)) != 0;
-}
 
 int interface_check(const char *iface, uint32_t mtu, bool *up, struct fault *f)
 {

@@ -9,7 +9,5 @@
 
 /* Does it exist, has it the MTU? 0 and *up (its carrier), or -1 with f. */
 int interface_check(const char *iface, uint32_t mtu, bool *up, struct fault *f) __attribute__((nonnull));
-/* May this process open one? */
-bool interface_may_open(void);
 
 #endif

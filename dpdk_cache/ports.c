@@ -7,6 +7,7 @@
 
 #include "datapath/engine.h"
 #include "datapath/memif.h"
+#include "datapath/privileges.h"
 #include "eal.h"
 #include "interface.h"
 #include "mbuf_netif.h"
@@ -30,7 +31,9 @@ int port_check(const struct port_cfg *cfg, uint32_t mtu, bool opens, struct faul
     return 0;
   if (interface_check(cfg->iface, mtu, &up, f) < 0)
     return -1;
-  return opens && !interface_may_open() ? fail(f, "opening interface %s needs root or CAP_NET_RAW", cfg->iface) : 0;
+  if (opens && !privileges_has(CAP_NET_RAW))
+    return fail(f, "opening interface %s needs root or CAP_NET_RAW", cfg->iface);
+  return 0;
 }
 
 static const char *port_name(const struct port_cfg *cfg)

@@ -6,15 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int load(struct yaml_file *y, yaml_parser_t *parser, yaml_document_t *to)
+{
+  if (yaml_parser_load(parser, to))
+    return 0;
+  return fail(y->f, "%s:%zu: not YAML: %s", y->path, parser->problem_mark.line + 1,
+              parser->problem != NULL ? parser->problem : "unreadable");
+}
+
 /* A second document would be read by nobody. */
 static bool ends(struct yaml_file *y, yaml_parser_t *parser)
 {
   yaml_document_t more;
-  if (!yaml_parser_load(parser, &more)) {
-    fail(y->f, "%s:%zu: not YAML: %s", y->path, parser->problem_mark.line + 1,
-         parser->problem != NULL ? parser->problem : "unreadable");
+  if (load(y, parser, &more) < 0)
     return false;
-  }
   const yaml_node_t *root = yaml_document_get_root_node(&more);
   if (root != NULL)
     yaml_fail(y, root, "a second document begins before this: take out its \"---\"");
@@ -35,13 +40,10 @@ int yaml_open(struct yaml_file *y, const char *path, struct fault *f)
     return fail(f, "out of memory");
   }
   yaml_parser_set_input_file(&parser, in);
-  int ok = yaml_parser_load(&parser, &y->doc);
-  if (!ok)
-    fail(f, "%s:%zu: not YAML: %s", path, parser.problem_mark.line + 1,
-         parser.problem != NULL ? parser.problem : "unreadable");
-  else if (!ends(y, &parser)) {
+  bool ok = load(y, &parser, &y->doc) == 0;
+  if (ok && !ends(y, &parser)) {
     yaml_document_delete(&y->doc);
-    ok = 0;
+    ok = false;
   }
   yaml_parser_delete(&parser);
   fclose(in);

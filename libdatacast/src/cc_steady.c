@@ -268,10 +268,11 @@ static void lost(struct state *s, dc_time now, uint32_t seq)
  * holds no more than what comes (in a queue of before, credits grew by what that held, and by what they had grown by). */
 static void tell(struct state *s, dc_time now, dc_time trip, uint64_t r)
 {
+  uint64_t most = s->mode == FOLLOW || s->dry ? UINT64_MAX : spacing_most(&s->came);
   if (s->limit != 0 && s->limit < r)
     r = s->limit;
-  if (s->mode != FOLLOW && !s->dry && spacing_most(&s->came) < r)
-    r = spacing_most(&s->came);
+  if (most < r)
+    r = most;
   uint64_t n = held(s, r, s->slow.rounds.least) / 4 * 5;
   uint64_t queued = held(s, clamped(s, s->slow.rate), trip) / 4 * 5;
   if (cubic_bounds(&s->losses) && s->losses.lost >= LOSSES && now - s->losses.since > STEP && !divided(s) &&

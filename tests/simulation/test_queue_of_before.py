@@ -4,35 +4,28 @@ queue, which is no long path."""
 from __future__ import annotations
 
 import pytest
+from slow_cable import TREE, network
 
-from datacast.simulation.engine import PAPER, SECOND, Group, Simulation
-from datacast.simulation.experiments.base import Setting, simulation
+from datacast.simulation.engine import SECOND, Group, Simulation
+from datacast.simulation.experiments.base import Setting
 
 RATE, SLOW, MTU, QUEUE, PIECES = 50_000_000, 5_000_000, 9000, 100, 1000
 BELIEVED = 16_000_000
 """What the new tree's source is told of the slow link."""
-PATH = [("a", "s0"), ("b", "a"), ("r0", "b")]
 FIRST_S = 2
 
 
 def after_another(first: int, credits: int) -> tuple[Simulation, Group]:
     """A tree with so many credits over a slow cable, as one that had `first` has just ended there."""
     setting = Setting(rate=RATE, slow=SLOW, mtu=MTU, queue=QUEUE, delay=5000)
-    sim = simulation(setting, PAPER)
-    for switch in ("a", "b"):
-        sim.switch(switch)
-    for host in ("s0", "r0"):
-        sim.host(host)
-    sim.cable("s0", "a", RATE, setting.delay, 1000)
-    sim.cable("a", "b", RATE, setting.delay, QUEUE)
-    sim.cable("b", "r0", SLOW, setting.delay, QUEUE)
+    sim = network(setting)
     packet = MTU * 8 * SECOND // SLOW
     for pieces, config, start in (
         (FIRST_S * SECOND // packet, {"credits": first}, 0),
         (PIECES, {"credits": credits, "rate_init": BELIEVED, "rate_max": BELIEVED}, FIRST_S * SECOND - first * packet),
     ):
         group = sim.group("s0", ["r0"], pieces * (MTU - 16), MTU - 16, setting.store())
-        group.tree(PATH, setting.tree(hops=3).with_(**config))
+        group.tree(TREE, setting.tree(hops=3).with_(**config))
         group.assign()
         group.schedule(start=start)
     sim.run(until=1000 * SECOND)

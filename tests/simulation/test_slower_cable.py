@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from slow_cable import TREE, network
 
-from datacast.simulation.engine import PAPER, SECOND
-from datacast.simulation.experiments.base import Setting, late_hosts, simulation
+from datacast.simulation.engine import SECOND
+from datacast.simulation.experiments.base import Setting, late_hosts
 
 RATE, PIECES, MTU = 10**9, 30_000, 1500
 
@@ -15,16 +16,9 @@ def test_a_cable_that_carries_a_twentieth_from_the_middle_of_a_file_on_ends_it_a
     """New numbers wait at the source for seconds then, as its front waits for this receiver. With one timer for those
     and for what is asked again each waited for the other, and the transfer did not end."""
     setting = Setting(rate=RATE, slow=RATE, mtu=MTU, queue=queue, delay=10_000_000 // 6)
-    sim = simulation(setting, PAPER)
-    for switch in ("a", "b"):
-        sim.switch(switch)
-    for host in ("s0", "r0"):
-        sim.host(host)
-    sim.cable("s0", "a", RATE, setting.delay, 1000)
-    sim.cable("a", "b", RATE, setting.delay, queue)
-    sim.cable("b", "r0", RATE, setting.delay, queue)
+    sim = network(setting)
     group = sim.group("s0", ["r0"], PIECES * (MTU - 16), MTU - 16, setting.store())
-    group.tree([("a", "s0"), ("b", "a"), ("r0", "b")], setting.tree(hops=3))
+    group.tree(TREE, setting.tree(hops=3))
     group.assign()
     group.schedule()
     late_hosts(sim, setting, [("s0", "a"), ("r0", "b")])
