@@ -106,10 +106,11 @@ class EtcdStore(Store):
         for attempt in range(PASSES * len(self._members)):
             if attempt and attempt % len(self._members) == 0:
                 await asyncio.sleep(PAUSE_S)
+            member = self._members[0]
             try:
                 limit_s = TIMEOUT_S * 2 ** (attempt // len(self._members))
                 most = patience(limit_s, limit_s)
-                answer = await ask(self._http, "POST", self._members[0] + path, most, json.dumps(body).encode())
+                answer = await ask(self._http, "POST", member + path, most, json.dumps(body).encode())
                 data = await answer.read()
                 if answer.status == 200:
                     return read(data, form), unsure
@@ -122,8 +123,13 @@ class EtcdStore(Store):
                 why = refusal.message or refusal.error or answer.status
                 if refusal.code not in _BUSY:
                     raise StoreError(f"{self.where}: {why}", what=self.where)
-            self._members.append(self._members.pop(0))
+            self._pass_over(member)
         raise self._failed(why)
+
+    def _pass_over(self, member: str) -> None:
+        """Once, however many requests have waited for it: else it is first again after as many as members."""
+        if self._members[0] == member:
+            self._members.append(self._members.pop(0))
 
     # ---- keys ----
     async def get(self, key: str) -> Entry | None:
@@ -230,7 +236,7 @@ class EtcdStore(Store):
         except aiohttp.SocketTimeoutError:
             raise
         except (*FAILED, msgspec.DecodeError, ValueError) as error:
-            self._members.append(self._members.pop(0))
+            self._pass_over(member)
             raise self._failed(error) from error
         raise self._failed("the watch ended")
 

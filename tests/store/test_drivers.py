@@ -306,6 +306,34 @@ def test_members_are_asked_in_turn_until_one_answers_and_then_that_one_first() -
     assert run(scenario()) == [0, 1, 2, 2]
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5])
+def test_a_member_that_hangs_is_waited_for_once_however_much_is_asked_meanwhile(at_once: int) -> None:
+    """A leader writes for many groups at a time. Passed over by each of three, it would be the first again."""
+
+    async def scenario() -> list[int]:
+        asked: list[int] = []
+
+        async def member(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):  # the store closes its connections
+                while head := await reader.readuntil(b"\r\n\r\n"):
+                    await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+                    asked.append(number)
+                    if number:  # the first one hears, and says nothing
+                        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n" + b'{"kvs": []}')
+
+        servers = [await asyncio.start_server(partial(member, number), "127.0.0.1", 0) for number in range(3)]
+        ports = [server.sockets[0].getsockname()[1] for server in servers]
+        store = open_store("etcd://" + ",".join(f"127.0.0.1:{port}" for port in ports))
+        for _ in range(2):
+            assert await asyncio.gather(*(store.get("a") for _ in range(at_once))) == [None] * at_once
+        await store.close()
+        for server in servers:
+            server.close()
+        return asked
+
+    assert run(scenario()) == [0] * at_once + [1] * 2 * at_once
+
+
 def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> None:
     """Each member carries nothing out, says nothing the first time, and then that another value stands there."""
 
