@@ -102,6 +102,77 @@ static void the_last_epoch_is_followed_by_one(void)
   assert(w.epoch == 1 && dc_waiting_find(&w, 0) == NULL);
 }
 
+/* The one that was silent for longest, wherever it stands; of two the first. */
+static void whoever_was_silent_for_longest_gives_way(void)
+{
+  static const dc_time heard[][4] = {{100, 120, 110, 0}, {120, 100, 110, 1}, {120, 110, 100, 2}, {100, 100, 100, 0}};
+  for (unsigned i = 0; i < 4; i++) {
+    c.n = 0;
+    for (uint16_t k = 0; k < 3; k++)
+      assert(add((uint16_t)(k + 1), heard[i][k]) == k);
+    assert(add(4, 100 + DC_SEC) == (int)heard[i][3] && replaced);
+    assert(add(4, 100 + DC_SEC) == (int)heard[i][3] && !replaced);
+  }
+  struct dc_segment way = {.n = 1, .port = {1}}, other = {.n = 1, .port = {2}};
+  c.n = 0; /* a table of one */
+  assert(add_way(1, 100, &way) == 0 && add_way(1, 99 + DC_SEC, &other) == -1);
+  assert(add_way(1, 100 + DC_SEC, &other) == 0 && replaced && c.n == 1);
+}
+
+static void what_a_child_tells_counts_when_it_is_new(void)
+{
+  struct dc_child child = {.seq = 0};
+  static const struct {
+    uint32_t last;
+    uint8_t lag;
+    bool new;
+    uint32_t seq, asked;
+  } row[] = {{10, 3, true, 10, 7},   {10, 5, true, 10, 5},   {9, 4, false, 10, 5}, {9, 3, true, 10, 6},
+             {10, 6, true, 10, 4},   {9, 0, true, 10, 9},    {5, 9, false, 10, 9}, {11, 12, true, 11, 0},
+             {10, 11, false, 11, 0}, {10, 10, false, 11, 0}, {10, 9, true, 11, 1}, {40, 0, true, 40, 40}};
+  for (unsigned i = 0; i < sizeof row / sizeof row[0]; i++) {
+    assert(dc_child_tells(&child, row[i].last, dc_lag_code(row[i].lag)) == row[i].new);
+    assert(child.seq == row[i].seq && dc_child_asked(&child) == row[i].asked);
+  }
+}
+
+static void it_is_known_how_often_a_child_was_heard_of(void)
+{
+  struct dc_child child = {.heard = DC_SEC};
+  dc_child_heard(&child, DC_SEC); /* as when it was added */
+  assert(child.again == 0 && child.gap == 0);
+  for (unsigned i = 1; i < 5; i++) {
+    dc_child_heard(&child, DC_SEC + i * 500);
+    assert(child.again == (i < 2 ? i : 2) && child.gap == 1 && child.heard == DC_SEC + i * 500);
+  }
+  dc_child_heard(&child, child.heard + 2 * DC_US);
+  assert(child.gap == 1);
+  dc_child_heard(&child, child.heard + 9 * DC_US);
+  assert(child.gap == 2);
+  dc_child_heard(&child, child.heard + DC_SEC + DC_US);
+  assert(child.gap == 2 + 999998 / 8);
+}
+
+/* Among the near ones, and among those that stand apart. */
+static void one_that_asks_is_enough(void)
+{
+  for (unsigned one = 0; one < 7; one++) {
+    memset(c.near, 0, sizeof c.near);
+    memset(far, 0, sizeof far);
+    c.n = 7;
+    for (unsigned i = 0; i < 8; i++)
+      dc_child_at(&c, i)->front_len = 5;
+    assert(!dc_children_asking(&c));
+    dc_child_at(&c, one)->gap = 1;
+    assert(dc_children_asking(&c));
+    c.n = one;
+    assert(!dc_children_asking(&c));
+    dc_children_forget_fronts(&c);
+    for (unsigned i = 0; i < 8; i++)
+      assert(dc_child_at(&c, i)->front_len == (i < one ? 0 : 5));
+  }
+}
+
 int main(void)
 {
   each_way_is_one_child();
@@ -111,6 +182,10 @@ int main(void)
   every_child_is_found_among_many(3, 1);
   the_time_between_interests_is_smoothed();
   the_last_epoch_is_followed_by_one();
+  whoever_was_silent_for_longest_gives_way();
+  what_a_child_tells_counts_when_it_is_new();
+  it_is_known_how_often_a_child_was_heard_of();
+  one_that_asks_is_enough();
   puts("children ok");
   return 0;
 }

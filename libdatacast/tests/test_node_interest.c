@@ -308,6 +308,68 @@ static void the_answer_to_a_repeated_interest_says_nothing_of_the_response_time(
   bench_close(&b);
 }
 
+/* A place in the waiting table is given up after eight times the patience of a RETX, which grows with the response. */
+static void what_waits_keeps_its_place_the_longer_the_longer_answers_take(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  cfg.waiting_slots = 4;
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 0, 0);
+  b.now += 100 * DC_MS;
+  answer(&b, 7, 1, 0, 0, 100);
+  for (uint32_t seq = 1; seq <= 4; seq++)
+    assert(child_asks(&b, 1, 1, seq, 0) == 1);
+  b.now += 1200 * DC_MS - 1;
+  assert(child_asks(&b, 1, 1, 5, 0) == 0 && dropped(&b, DC_DROP_WAITING) == 1);
+  b.now += 1;
+  assert(child_asks(&b, 1, 1, 5, 0) == 1 && tree_count(&b, 1).waiting == 4);
+  bench_close(&b);
+}
+
+/* Another way shows in any of its stops. */
+static void a_retx_over_a_tree_that_is_another_at_its_far_end_goes_on_at_once(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 5, 0);
+  struct asking a = from_child(1, 1, 5);
+  struct dc_segment other = SEG(true, 10);
+  a.flags = DC_FLAG_RETX;
+  assert(ask(&b, 1, &a) == 0);
+  a.next_ret = &other;
+  assert(ask(&b, 1, &a) == 1 && ask(&b, 1, &a) == 0);
+  a = from_child(1, 1, 5);
+  a.flags = DC_FLAG_RETX;
+  a.fwd = SEG(false, 7, 4);
+  assert(ask(&b, 1, &a) == 1);
+  bench_close(&b);
+}
+
+/* The shortest answer took no time; and of the newest number itself nothing shows that it was sent. */
+static void a_retx_of_what_was_sent_already_waits_for_the_least_there_is(void)
+{
+  struct bench b;
+  struct dc_node_cfg cfg = a_switch();
+  bench_open(&b, &cfg);
+  child_asks(&b, 1, 1, 1, 0);
+  b.now += 100 * DC_US;
+  answer(&b, 7, 1, 1, 0, 100);
+  for (uint32_t seq = 3; seq < 40; seq++) {
+    child_asks(&b, 1, 1, seq, 0);
+    b.now += 100 * DC_MS;
+    answer(&b, 7, 1, seq, 0, 100);
+  }
+  child_asks(&b, 2, 1, 0, 0);
+  assert(child_asks(&b, 2, 1, 39, DC_FLAG_NOCACHE) == 1);
+  b.now += cfg.retx_min - 1;
+  assert(child_asks(&b, 2, 1, 0, DC_FLAG_RETX) == 0);
+  b.now += 1;
+  assert(child_asks(&b, 2, 1, 39, DC_FLAG_RETX) == 0 && child_asks(&b, 2, 1, 0, DC_FLAG_RETX) == 1);
+  bench_close(&b);
+}
+
 int main(void)
 {
   a_miss_sends_the_interest_on_without_its_own_stop();
@@ -327,6 +389,9 @@ int main(void)
   a_waypoint_that_only_passes_aggregates_but_stores_nothing();
   one_route_that_stores_is_enough_to_store();
   the_answer_to_a_repeated_interest_says_nothing_of_the_response_time();
+  what_waits_keeps_its_place_the_longer_the_longer_answers_take();
+  a_retx_over_a_tree_that_is_another_at_its_far_end_goes_on_at_once();
+  a_retx_of_what_was_sent_already_waits_for_the_least_there_is();
   puts("node, interest: ok");
   return 0;
 }

@@ -137,6 +137,102 @@ static void what_was_verified_is_forgotten_first(void)
   free(p);
 }
 
+static void layouts_of_nothing_and_of_more_than_can_be_counted(void)
+{
+  struct dc_layout l = {.size = 10, .piece = 0, .per_block = 1};
+  assert(dc_layout_pieces(&l) == 0 && dc_layout_blocks(&l) == 0 && dc_layout_piece_len(&l, 0) == 0);
+  l.piece = 1;
+  assert(dc_layout_pieces(&l) == 10 && dc_layout_blocks(&l) == 10 && dc_layout_piece_len(&l, 9) == 1);
+  l.per_block = 0;
+  assert(dc_layout_pieces(&l) == 10 && dc_layout_blocks(&l) == 0);
+  l = (struct dc_layout){.size = UINT64_C(1) << 32, .piece = 1, .per_block = 1};
+  assert(dc_layout_blocks(&l) == UINT32_MAX && dc_layout_piece_len(&l, (UINT64_C(1) << 32) - 1) == 1);
+  l.size--;
+  assert(dc_layout_blocks(&l) == UINT32_MAX);
+  l.size--;
+  assert(dc_layout_blocks(&l) == UINT32_MAX - 1);
+  l = (struct dc_layout){.size = 10000, .piece = 1000, .per_block = 4};
+  assert(dc_layout_piece_len(&l, UINT64_C(1) << 63) == 0); /* 1,000 times as much is 0, in 64 bits */
+}
+
+/* A bit for each piece and each block, in whole words, and a count for each block. */
+static void memory_is_for_all_pieces_and_blocks(void)
+{
+  static const struct {
+    uint64_t pieces;
+    uint32_t per_block;
+    size_t bytes;
+  } row[] = {{1, 1000, 8 + 8 + 4},    {64, 1000, 8 + 8 + 4},     {65, 1000, 16 + 8 + 4},
+             {64, 1, 8 + 8 + 64 * 4}, {65, 1, 16 + 16 + 65 * 4}, {128, 2, 16 + 8 + 64 * 4}};
+  struct dc_layout l = {.size = 0, .piece = 10, .per_block = 1};
+  size_t none = dc_pieces_size(&l);
+  for (unsigned i = 0; i < sizeof row / sizeof row[0]; i++) {
+    l.size = row[i].pieces * 10;
+    l.per_block = row[i].per_block;
+    assert(dc_pieces_size(&l) - none == row[i].bytes);
+  }
+}
+
+/* Each block by itself, in every place of a word. */
+static void a_block_is_sealed_alone(void)
+{
+  enum { BLOCKS = 140 };
+  const struct dc_layout l = {.size = 2 * BLOCKS - 1, .piece = 1, .per_block = 2};
+  dc_pieces *p = make(&l);
+  assert(dc_pieces_layout(p)->size == l.size && dc_pieces_layout(p)->per_block == 2);
+  for (uint32_t b = 0; b < BLOCKS; b += 3)
+    dc_pieces_seal_block(p, b);
+  for (uint64_t i = 0; i < 2 * BLOCKS - 1; i++)
+    assert(dc_pieces_sealed(p, i, 1) == (i / 2 % 3 == 0) && dc_pieces_add(p, i));
+  assert(dc_pieces_whole(p) && !dc_pieces_sealed(p, 2 * BLOCKS - 1, 1));
+  for (uint32_t b = 0; b < BLOCKS; b++) {
+    uint32_t held = b + 1 < BLOCKS ? 2 : 1;
+    assert(dc_pieces_block_whole(p, b) && dc_pieces_drop_block(p, b) == (b % 3 == 0 ? 0 : held));
+    assert(dc_pieces_block_whole(p, b) == (b % 3 == 0));
+    assert(dc_pieces_has(p, 2 * (uint64_t)b) == (b % 3 == 0));
+  }
+  assert(!dc_pieces_block_whole(p, BLOCKS) && dc_pieces_held(p) == 47 * 2);
+  for (uint32_t b = 0; b < BLOCKS; b++)
+    dc_pieces_seal_block(p, b);
+  assert(dc_pieces_sealed(p, 0, 2 * BLOCKS - 1) && !dc_pieces_sealed(p, 0, 2 * BLOCKS) && !dc_pieces_sealed(p, 1, 0));
+  assert(!dc_pieces_sealed(p, 1, UINT64_MAX));
+  free(p);
+}
+
+/* All blocks that a part of it lies in. */
+static void a_run_is_sealed_when_each_of_its_blocks_is(void)
+{
+  const struct dc_layout l = {.size = 100, .piece = 1, .per_block = 10};
+  dc_pieces *p = make(&l);
+  for (uint32_t b = 3; b <= 5; b++)
+    dc_pieces_seal_block(p, b);
+  for (uint64_t first = 0; first < 100; first++)
+    for (uint64_t count = 1; count <= 100 - first; count++)
+      assert(dc_pieces_sealed(p, first, count) == (first >= 30 && first + count <= 60));
+  free(p);
+}
+
+static void a_cut_takes_what_begins_behind_it_and_the_end_of_what_does_not(void)
+{
+  static const uint32_t cut[][3] = {{30, 3, 30}, {29, 3, 29}, {21, 3, 21}, {20, 2, 18}, {19, 2, 18}, {18, 2, 18},
+                                    {17, 2, 17}, {11, 2, 11}, {10, 1, 10}, {1, 1, 1},   {0, 0, 0},   {31, 3, 30}};
+  for (unsigned i = 0; i < sizeof cut / sizeof cut[0]; i++) {
+    x.n = 0;
+    assert(put(0, 10, 100) == 0 && put(10, 8, 200) == 0 && put(20, 10, 300) == 0);
+    dc_extents_cut(&x, cut[i][0]);
+    assert(x.n == cut[i][1] && dc_extents_end(&x) == cut[i][2]);
+  }
+}
+
+static void an_extent_may_end_with_the_last_piece_there_could_be(void)
+{
+  x.n = 0;
+  assert(put(0, 5, UINT64_MAX - 4) == -EINVAL && put(0, 5, UINT64_MAX - 5) == 0);
+  x.n = 0;
+  assert(put(7, 5, 0) == 0 && put(7, 4, 0) == -EINVAL && put(8, 5, 0) == -EINVAL && put(7, 5, 1) == -EINVAL);
+  assert(put(11, 1, 0) == -EINVAL && put(12, 1, 0) == 0 && x.n == 2);
+}
+
 int main(void)
 {
   an_empty_file_has_no_piece_and_is_whole();
@@ -145,6 +241,12 @@ int main(void)
   extents_stand_above_each_other();
   extents_have_limits();
   what_was_verified_is_forgotten_first();
+  layouts_of_nothing_and_of_more_than_can_be_counted();
+  memory_is_for_all_pieces_and_blocks();
+  a_block_is_sealed_alone();
+  a_run_is_sealed_when_each_of_its_blocks_is();
+  a_cut_takes_what_begins_behind_it_and_the_end_of_what_does_not();
+  an_extent_may_end_with_the_last_piece_there_could_be();
   puts("pieces ok");
   return 0;
 }

@@ -433,6 +433,58 @@ static void a_source_takes_interests_only_that_end_there(void)
   assert(dc_interest_at_source(p, 3, &h, &ret) == DC_DROP_TRUNCATED);
 }
 
+/* Both ends of what each field of a header may hold, and each field that must be zero. */
+static void a_header_holds_what_its_fields_may_and_no_more(void)
+{
+  static uint8_t p[DC_HEADER_LEN + DC_PAYLOAD_MAX + 1];
+  struct dc_header h;
+  for (unsigned type = 0; type < 16; type++) {
+    memset(p, 0, DC_HEADER_LEN);
+    p[0] = (uint8_t)(DC_VERSION << 4 | type);
+    bool known = type >= DC_TYPE_INTEREST && type <= DC_TYPE_HELLO;
+    assert(dc_header_parse(p, DC_HEADER_LEN, &h) == (known ? DC_DROP_NONE : DC_DROP_TYPE));
+    for (unsigned at = DC_AT_STOPS; known && at <= DC_AT_MORE; at++) {
+      p[at] = 1;
+      assert(dc_header_parse(p, DC_HEADER_LEN, &h) == (type == DC_TYPE_INTEREST ? DC_DROP_NONE : DC_DROP_RESERVED));
+      p[at] = 0;
+    }
+    for (unsigned bit = 0; known && bit < 8; bit++) {
+      p[DC_AT_FLAGS] = (uint8_t)(1u << bit);
+      bool good = type == DC_TYPE_DATA || (p[DC_AT_FLAGS] & ~DC_FLAG_MASK) == 0;
+      assert(dc_header_parse(p, DC_HEADER_LEN, &h) == (good ? DC_DROP_NONE : DC_DROP_RESERVED));
+      assert(!good || h.flags == p[DC_AT_FLAGS]);
+    }
+  }
+  p[DC_AT_FLAGS] = 0;
+  for (unsigned version = 0; version < 16; version++) {
+    p[0] = (uint8_t)(version << 4 | DC_TYPE_DATA);
+    assert(dc_header_parse(p, DC_HEADER_LEN, &h) == (version == DC_VERSION ? DC_DROP_NONE : DC_DROP_VERSION));
+  }
+  p[0] = DC_VERSION << 4 | DC_TYPE_INTEREST;
+  static const struct {
+    uint32_t seq;
+    uint8_t more;
+    enum dc_drop why;
+  } range[] = {{0, 63, DC_DROP_NONE},
+               {0, 64, DC_DROP_RANGE},
+               {UINT32_MAX, 0, DC_DROP_NONE},
+               {UINT32_MAX, 1, DC_DROP_RANGE},
+               {UINT32_MAX - 63, 63, DC_DROP_NONE},
+               {UINT32_MAX - 62, 63, DC_DROP_RANGE}};
+  for (unsigned i = 0; i < sizeof range / sizeof range[0]; i++) {
+    dc_put32(p + DC_AT_SEQ, range[i].seq);
+    p[DC_AT_MORE] = range[i].more;
+    assert(dc_header_parse(p, DC_HEADER_LEN, &h) == range[i].why);
+  }
+  p[0] = DC_VERSION << 4 | DC_TYPE_DATA;
+  p[DC_AT_MORE] = 0;
+  dc_put16(p + DC_AT_LENGTH, DC_PAYLOAD_MAX);
+  assert(dc_header_parse(p, DC_HEADER_LEN + DC_PAYLOAD_MAX, &h) == DC_DROP_NONE && h.length == DC_PAYLOAD_MAX);
+  assert(dc_header_parse(p, DC_HEADER_LEN + DC_PAYLOAD_MAX - 1, &h) == DC_DROP_TRUNCATED);
+  dc_put16(p + DC_AT_LENGTH, DC_PAYLOAD_MAX + 1);
+  assert(dc_header_parse(p, sizeof p, &h) == DC_DROP_OVERSIZED);
+}
+
 int main(int argc, char **argv)
 {
   golden_frames(argc > 1 ? argv[1] : "tests/golden/frames.txt");
@@ -447,6 +499,7 @@ int main(int argc, char **argv)
   a_stop_is_written_only_where_it_fits();
   an_interest_and_its_answer();
   a_source_takes_interests_only_that_end_there();
+  a_header_holds_what_its_fields_may_and_no_more();
   puts("wire: ok");
   return 0;
 }
