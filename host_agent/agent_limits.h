@@ -32,6 +32,7 @@ enum {
   LEASE_DEFAULT_MS = 30000,
   LEASES_KEPT = 10, /* so much longer a receiver keeps what it has when nobody asks for it */
   LEASE_MAX_MS = 24 * 3600 * 1000,
+  LEFT_NOTE_MAX = 16 << 20, /* bytes of the note of what is left */
 
   /* Files. */
   STAMP_MAX_LEN = 64,                          /* of what names a source's file as it is */

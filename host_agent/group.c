@@ -19,6 +19,10 @@ void groups_init(struct groups *all, struct host *host, uint32_t limit)
 
 void groups_close(struct groups *all)
 {
+  for (const struct group *g = all->first; g != NULL && all->host->keep_partial; g = g->next)
+    if (g->receiver != NULL && g->state == GROUP_RUNNING)
+      left_add(&all->left, g->id, receiver_dest(g), g->lease_ms);
+  left_close(&all->left);
   while (all->first != NULL)
     group_close(all->first, "the agent stops", all->host->keep_partial);
 }
@@ -264,6 +268,8 @@ static struct group *create(struct groups *all, const char *id, const struct ope
     free(g);
     return NULL;
   }
+  if (g->receiver != NULL)
+    left_settle(&all->left, id, true);
   g->next = all->first;
   all->first = g;
   all->n++;

@@ -5,6 +5,7 @@
 #include "below.h"
 #include "epochs.h"
 #include "host.h"
+#include "left.h"
 #include "params.h"
 
 enum role { ROLE_RELAY, ROLE_SOURCE, ROLE_RECEIVER };
@@ -50,6 +51,7 @@ struct groups {
   struct group *first;
   uint32_t n, limit, trees;
   struct epochs epochs;                                    /* of groups that are closed */
+  struct left left;                                        /* of groups that an agent before this one had */
   void (*emit)(void *arg, struct group *g, json_t *event); /* borrows event */
   void *arg;
 };

@@ -85,6 +85,8 @@ static bool op_close(struct request *r, struct fault *why)
     return false;
   if (r->group != NULL) /* closing twice is no error */
     group_close(r->group, reason == NULL ? "asked to" : reason, json_is_true(json_object_get(r->whole, "keep")));
+  else
+    left_settle(&r->groups->left, r->id, json_is_true(json_object_get(r->whole, "keep")));
   epochs_note(&r->groups->epochs, r->id, r->epoch, n);
   return true;
 }

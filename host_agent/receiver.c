@@ -399,6 +399,7 @@ static void free_all(struct receiver *r)
   free(r->digest);
   free(r->found);
   free(r->skip);
+  free(r->dest);
 }
 
 bool receiver_open(struct group *g, const char *dest, const json_t *wants, struct fault *why)
@@ -418,8 +419,10 @@ bool receiver_open(struct group *g, const char *dest, const json_t *wants, struc
   r->doubted = calloc(n, 1);
   r->digest = calloc(n, DIGEST_LEN);
   r->found = calloc(n, DIGEST_LEN); /* touched as blocks come */
+  r->dest = strdup(dest);
   if (memory == NULL || r->state == NULL || r->fails == NULL || r->known == NULL || r->claimed == NULL ||
-      r->there == NULL || r->hashed == NULL || r->doubted == NULL || r->digest == NULL || r->found == NULL) {
+      r->there == NULL || r->hashed == NULL || r->doubted == NULL || r->digest == NULL || r->found == NULL ||
+      r->dest == NULL) {
     fault_set(why, "io", "out of memory for %u blocks", r->blocks);
     free(memory);
     free_all(r);
@@ -463,6 +466,7 @@ void receiver_go(struct group *g)
 }
 
 struct file *receiver_file(struct group *g) { return g->receiver->target.file; }
+const char *receiver_dest(const struct group *g) { return g->receiver->dest; }
 const char *receiver_name(const struct group *g) { return g->receiver->target.name; }
 
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)

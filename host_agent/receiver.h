@@ -31,6 +31,7 @@ json_t *receiver_status(struct group *g) __attribute__((nonnull));
 /* For trees that begin here: the file (NULL when it was given away), its name, and whether all blocks of these pieces are
  * here. */
 struct file *receiver_file(struct group *g) __attribute__((nonnull));
+const char *receiver_dest(const struct group *g) __attribute__((nonnull)); /* as its master named it */
 const char *receiver_name(const struct group *g) __attribute__((nonnull));
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count) __attribute__((nonnull));
 void receiver_stop(struct group *g, bool keep)

@@ -16,6 +16,7 @@ enum block_state {
 
 struct receiver {
   struct target target;
+  char *dest; /* as its master named it */
   dc_pieces *pieces;
   struct receiver_tree *tree[GROUP_TREES_MAX];
   unsigned trees;

@@ -224,19 +224,29 @@ static void temp_name(char to[256], const char *name, const char *group)
 
 /* ---- what another group left ---- */
 
-int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
-                struct fault *why)
+static const struct root *left_at(const struct roots *roots, const char *dest, const char *group, char folder[PATH_MAX],
+                                  char temp[256], struct fault *why)
 {
   const char *rest;
-  char folder[PATH_MAX], name[256], temp[256], path[PATH_MAX + 256];
+  char name[256];
   if (!name_ok(group)) {
     fault_set(why, "bad_request", "unfinished must be the name of a group");
-    return -1;
+    return NULL;
   }
   const struct root *root = roots_of(roots, dest, &rest, why);
   if (root == NULL || !split(dest, rest, folder, name, why))
-    return -1;
+    return NULL;
   temp_name(temp, name, group);
+  return root;
+}
+
+int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
+                struct fault *why)
+{
+  char folder[PATH_MAX], temp[256], path[PATH_MAX + 256];
+  const struct root *root = left_at(roots, dest, group, folder, temp, why);
+  if (root == NULL)
+    return -1;
   snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", temp);
   int more = flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY; /* openat2 wants no others with O_PATH */
   int fd = root_open(root, path, flags | O_NOFOLLOW | more, 0);
@@ -251,6 +261,28 @@ int target_left(const struct roots *roots, const char *dest, const char *group, 
   if (fd >= 0)
     close(fd);
   return -1;
+}
+
+void target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
+{
+  char folder[PATH_MAX], temp[256];
+  struct fault why;
+  struct stat st;
+  const struct root *root = left_at(roots, dest, group, folder, temp, &why);
+  int fd = root == NULL ? -1 : target_left(roots, dest, group, O_RDONLY, &st, &why);
+  int dir = fd < 0 ? -1 : root_open(root, folder, O_PATH | O_DIRECTORY, 0);
+  if (dir >= 0) {
+    (void)unlinkat(dir, temp, 0);
+    close(dir);
+  }
+  struct job *j = fd < 0 ? NULL : job_new(JOB_DROP);
+  struct file *file = fd < 0 ? NULL : file_new(fd);
+  if (j == NULL) {
+    file_unref(file);
+    return;
+  }
+  j->file = file;
+  worker_submit(w, j, NULL);
 }
 
 bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fault *why)

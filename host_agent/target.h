@@ -43,6 +43,10 @@ bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fa
 /* The digests of its blocks that were verified, zeros for the others. */
 void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[32]) __attribute__((nonnull));
 
+/* Away with it; its blocks are freed by a job of `w`. */
+void target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
+    __attribute__((nonnull));
+
 /* The digests of the blocks that were verified once, zeros for the others. */
 void target_read_verified(const struct target *t, uint8_t (*digest)[32], uint32_t blocks) __attribute__((nonnull));
 /* The job that notes one; NULL without memory. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -180,6 +181,59 @@ def test_close_with_keep_is_resumed_too(pair: Net, tmp_path: Path) -> None:
     assert first.close(keep=True)["b"]["ok"]
     second = again(pair, tmp_path)
     assert finish(second)["blocks_resumed"] == HAD
+
+
+def note(net: Net) -> Path:
+    return net.agents["b"].folder / ".b.datacast-left"
+
+
+def stopped_half_way(net: Net, tmp_path: Path) -> None:
+    """b keeps what it has when it is stopped, and begins anew: as an upgrade does it."""
+    net.agents["b"].stop()
+    net.start("b", "--keep-partial")
+    transfer = begin(net, tmp_path)
+    get_some(net, transfer)
+    assert net.agents["b"].stop() == 0
+    assert len(net.agents["b"].leftovers()) == 2 and note(net).exists()
+
+
+def test_an_agent_that_is_stopped_keeps_what_it_has_and_goes_on_with_it(pair: Net, tmp_path: Path) -> None:
+    stopped_half_way(pair, tmp_path)
+    pair.start("b", "--keep-partial")
+    second = again(pair, tmp_path)
+    assert not note(pair).exists()
+    assert finish(second)["blocks_resumed"] == HAD
+    assert pair.agents["b"].leftovers() == []
+
+
+def test_what_a_stopped_agent_kept_of_a_group_that_is_over_goes(pair: Net, tmp_path: Path) -> None:
+    """Nobody opens it again: after ten leases. What a master had it keep stays."""
+    kept = begin(pair, tmp_path)
+    get_some(pair, kept)
+    assert kept.close(keep=True)["b"]["ok"]
+    [before] = pair.agents["b"].leftovers()
+    pair.agents["b"].stop()
+    pair.start("b", "--keep-partial")
+    other = Transfer(pair, "a", kept.path, {"b": path_direct()}, {"b": str(pair.agents["b"].folder / "deep/er")}, "g-2")
+    assert all(r["ok"] for r in other.open().values())
+    pair.agents["b"].stop()
+    assert len(pair.agents["b"].leftovers()) == 3
+    (row,) = json.loads(note(pair).read_text())
+    assert row == ["g-2", other.dest["b"], other.lease_ms]
+    pair.start("b", "--keep-partial")
+    pair.agents["b"].stop()
+    assert json.loads(note(pair).read_text()) == [row], "it was stopped again meanwhile"
+    note(pair).write_text(json.dumps([[*row[:2], 100], ["../x", row[1], 100], ["g-3", "/etc/passwd", 100], 7]))
+    pair.start("b", "--keep-partial")
+    until(lambda: pair.agents["b"].leftovers() == [before], "only what was to be kept")
+
+
+def test_what_a_stopped_agent_kept_goes_when_its_master_closes_the_group(pair: Net, tmp_path: Path) -> None:
+    stopped_half_way(pair, tmp_path)
+    pair.start("b", "--keep-partial")
+    client = pair.client("b")
+    assert client.request("close", pair.member("b"), {"reason": "cancelled", "keep": False}, "g-1")["b"]["ok"]
+    until(lambda: pair.agents["b"].leftovers() == [], "nothing left")
 
 
 def test_another_digest_than_the_verified_one_is_refused(pair: Net, tmp_path: Path) -> None:

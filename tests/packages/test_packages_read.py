@@ -82,6 +82,12 @@ def test_a_unit_is_started_until_it_can_run_but_not_with_a_wrong_option(name: st
     assert unit["RestartPreventExitStatus"] == "2"
 
 
+def test_an_upgraded_agent_goes_on_with_the_files_that_it_had() -> None:
+    daemons = list(yaml.safe_load_all((PACKAGING / "container" / "daemonset.yaml").read_text()))
+    (pod,) = (d["spec"]["template"]["spec"]["containers"][0] for d in daemons if d["kind"] == "DaemonSet")
+    assert "--keep-partial" in pod["args"] and "--keep-partial" in units()["datacast-agent"]["ExecStart"].split()
+
+
 def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
     unit = units()["datacast-mirror"]
     assert "ReadWritePaths" not in unit and "StateDirectory" not in unit
