@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import sys
 import time
 
@@ -11,7 +12,7 @@ from ports import free_ports
 
 from datacast.lab.lab import LabOptions
 
-from .campaign import Campaign
+from .campaign import KILLS, Campaign
 from .cluster import Cluster
 
 
@@ -36,7 +37,8 @@ def main() -> int:
         lab.up()
         print(f"kills: logs in {lab.work}/logs", flush=True)
         say = lambda text: print(text, flush=True)  # noqa: E731
-        campaign = Campaign(lab, args.seed, args.kills, args.transfers, args.size, tuple(args.gap), say)
+        kills = random.Random(args.seed).choices(list(KILLS), list(KILLS.values()), k=args.kills)
+        campaign = Campaign(lab, args.seed, kills, args.transfers, args.size, tuple(args.gap), say)
         began = time.monotonic()
         asyncio.run(campaign.run())
         print(campaign.told(), flush=True)

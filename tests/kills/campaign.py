@@ -12,7 +12,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -62,8 +62,8 @@ KILLS = {
     "leader stopped": 1,
     "etcd member stopped": 1,
 }
-"""And how often each, in parts. What is stopped ends no connection and answers nobody, as on a machine that is gone; it
-goes on once it has a successor, and is to be believed by nobody."""
+"""How often each in a long run, in parts. What is stopped ends no connection and answers nobody, as on a machine that
+is gone; it goes on once it has a successor, and is to be believed by nobody."""
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 STOPPED_S = 8.0
 """At least. Longer than a lease."""
@@ -97,8 +97,16 @@ class Campaign:
     """`await run()`, then look at `faults` (what must not be) and `takeovers`."""
 
     def __init__(
-        self, lab: Cluster, seed: int, kills: int, transfers: int, size: int, gap_s: tuple[float, float], say: Say
+        self,
+        lab: Cluster,
+        seed: int,
+        kills: Sequence[str],
+        transfers: int,
+        size: int,
+        gap_s: tuple[float, float],
+        say: Say,
     ) -> None:
+        """`kills`: one after another, each of `KILLS`. `gap_s`: between two, at least and at most."""
         self.lab, self.kills, self.count, self.size, self.gap_s, self.say = lab, kills, transfers, size, gap_s, say
         self.draw = random.Random(seed)
         self.transfers: list[Transfer] = []
@@ -138,9 +146,8 @@ class Campaign:
             task.add_done_callback(self._broken)
         try:
             await self._until(lambda: self._running() >= min(self.count, 3), "transfers run")
-            for number in range(self.kills):
+            for number, kind in enumerate(self.kills):
                 await asyncio.sleep(self.draw.uniform(*self.gap_s))
-                kind = self.draw.choices(list(KILLS), list(KILLS.values()))[0]
                 await self._one(number, kind)
             self.over = True
             async with asyncio.timeout(LAST_S):

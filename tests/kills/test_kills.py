@@ -10,7 +10,7 @@ from left_over import unique_name
 from ports import free_ports
 
 from datacast.lab.lab import LabOptions
-from kills.campaign import Campaign
+from kills.campaign import KILLS, Campaign
 from kills.cluster import Cluster
 
 pytestmark = [
@@ -23,13 +23,16 @@ pytestmark = [
 
 
 def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
+    """Each kind once. But for a leader that hangs, which takes as long as all others together: that is asked without a
+    lab (test_leadership.py)."""
+    kills = [kind for kind in KILLS if kind != "leader stopped"]
     rest, fabric = free_ports(2)
     options = LabOptions(
         topology="bcube:2,1", rate_bps=10_000_000, realtime=False, room=64 << 20, rest_port=rest, fabric_port=fabric
     )
     with Cluster(options, unique_name("kills")) as lab:
         lab.up()
-        campaign = Campaign(lab, 1, 12, 4, 3_000_000, (0.2, 1.0), print)
+        campaign = Campaign(lab, 1, kills, 4, 3_000_000, (0.2, 1.0), print)
         asyncio.run(campaign.run())
     assert campaign.faults == []
-    assert campaign.figures()["done"] >= 4
+    assert campaign.figures()["kills"] == len(kills) and campaign.figures()["done"] >= 4

@@ -56,7 +56,7 @@ def test_a_slow_receiver_holds_nobody_up(tmp_path):
 def test_a_receiver_whose_links_slow_down_gets_trees_of_its_own(tmp_path):
     with lab_of(tmp_path, slow=False) as lab:
         lab.up()
-        faults = parse_faults([f"link 31:{port} rate 3mbit at 500ms" for port in (0, 1)], lab.graph, "dpdk")
+        faults = parse_faults([f"link 31:{port} rate 5mbit at 500ms" for port in (0, 1)], lab.graph, "dpdk")
         times, report = deliver(lab, size=3 * SIZE, faults=faults, options=GroupOptions(delivery="stable"))
     assert report["trees"]["count"] > 2
     assert max(times[name] for name in FIVE) < times["31"] / 2
