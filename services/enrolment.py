@@ -60,9 +60,9 @@ class Enrolment:
         """Who may still come."""
         return [one.identity for one in self._admissions if not one.used and one.ends > now]
 
-    def join(self, secret: str, request: bytes, now: float) -> tuple[Identity, bytes, bytes]:
-        """Who it is, its certificate, and what it gets. What fails leaves the token as it was.
-        Raises Problem. Looks at all tokens, whichever it is."""
+    def join(self, secret: str, request: bytes, now: float, joined: Callable[[Identity, bytes], None]) -> bytes:
+        """What it gets, once `joined` has who it is and its certificate. What fails leaves the token as it was: also
+        where that finds no room (OSError). Raises Problem. Looks at all tokens, whichever it is."""
         wanted, found = digest(secret), None
         for one in self._admissions:
             if hmac.compare_digest(one.sha256, wanted):
@@ -81,8 +81,13 @@ class Enrolment:
         except AuthorityError as error:
             raise Problem(422, "invalid", str(error), what="body", remedy=error.remedy) from error
         packed = self._pack(found.identity, certificate)
+        try:
+            joined(found.identity, certificate)
+        except OSError as error:
+            text = f"what joins cannot be written down: {error.strerror or error}"
+            raise Problem(507, "not_kept", text, what=str(found.identity), remedy="the token counts still") from error
         found.used = True
-        return found.identity, certificate, packed
+        return packed
 
 
 def make_app(
@@ -91,7 +96,7 @@ def make_app(
     refused: Callable[[str, str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> FastAPI:
-    """`joined` hears who came with which certificate from where, `refused` why somebody was not let in."""
+    """`joined` writes down who came with which certificate from where, `refused` hears why somebody was not let in."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     install_problem_handlers(app)
 
@@ -105,12 +110,12 @@ def make_app(
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         try:
             body = await _bounded(request)
-            found = enrolment.join(secret if kind.lower() == "bearer" else "", body, clock())
+            token = secret if kind.lower() == "bearer" else ""
+            packed = enrolment.join(token, body, clock(), lambda who, certificate: joined(who, certificate, where))
         except Problem as problem:
             refused(where, problem.message)
             raise
-        joined(found[0], found[1], where)
-        return Response(found[2], media_type="application/gzip", headers={"cache-control": "no-store"})
+        return Response(packed, media_type="application/gzip", headers={"cache-control": "no-store"})
 
     return app
 

@@ -146,10 +146,11 @@ def test_tokens_end_by_the_clock_that_they_were_made_by(site: Path) -> None:
     assert [str(one) for one in door.waits(159)] == ["agent/00"] and not door.waits(160)
     for now, code in ((160, "expired"), (1e9, "expired")):
         with pytest.raises(Problem) as refused:
-            door.join(token.rpartition("-")[2], _request("ec:prime256v1"), now)
+            door.join(token.rpartition("-")[2], _request("ec:prime256v1"), now, _written)
         assert refused.value.code == code
-    identity, _, _ = door.join(token.rpartition("-")[2], _request("ec:prime256v1"), 159)
-    assert str(identity) == "agent/00"
+    who = list[Identity]()
+    door.join(token.rpartition("-")[2], _request("ec:prime256v1"), 159, lambda one, certificate: who.append(one))
+    assert [str(one) for one in who] == ["agent/00"]
 
 
 def test_a_token_is_used_by_who_got_something_for_it(site: Path) -> None:
@@ -163,10 +164,24 @@ def test_a_token_is_used_by_who_got_something_for_it(site: Path) -> None:
     door = Enrolment(Authority.open(site / "authority"), pack)
     token = door.admit(Identity.parse("agent/00"), now=100, seconds=60).rpartition("-")[2]
     with pytest.raises(OSError, match="what it needs"):
-        door.join(token, _request("ec:prime256v1"), 101)
-    assert door.join(token, _request("ec:prime256v1"), 102)[2] == b"all"
+        door.join(token, _request("ec:prime256v1"), 101, _written)
+    assert door.join(token, _request("ec:prime256v1"), 102, _written) == b"all"
     with pytest.raises(Problem, match="used already"):
-        door.join(token, _request("ec:prime256v1"), 103)
+        door.join(token, _request("ec:prime256v1"), 103, _written)
+
+
+@pytest.mark.slow
+def test_a_token_whose_certificate_cannot_be_written_down_is_not_spent(site: Path, door, tmp_path: Path) -> None:
+    """As on a full disk: here a folder is in the way."""
+    here = door("11")
+    url, token = here.admitted(1)["11"]
+    (site / "joined" / "agent-11.pem").mkdir()
+    done = join(tmp_path, url, token)
+    assert done.returncode == 1 and "cannot be written down: Is a directory" in done.stderr, done.stderr
+    assert "cannot be written down" in here.next()["why"]
+    (site / "joined" / "agent-11.pem").rmdir()
+    assert join(tmp_path, url, token).returncode == 0
+    assert here.next()["event"] == "joined" and here.process.wait(60) == 0
 
 
 def test_no_more_tokens_are_out_than_a_look_at_all_of_them_may_cost(
@@ -237,6 +252,10 @@ def test_an_unknown_machine_and_a_folder_without_a_site_are_named(site: Path, tm
     assert done.returncode == 2 and "no 77" in done.stderr and f"{site}/site.yaml and" in done.stderr
     done = subprocess.CompletedProcess("admit", *command("admit", tmp_path))
     assert done.returncode == 2 and "site.yaml" in done.stderr
+
+
+def _written(identity: Identity, certificate: bytes) -> None:
+    """There is room for it."""
 
 
 def _request(kind: str, subject: str = "/CN=x") -> bytes:
