@@ -8,6 +8,8 @@ from typing import Any
 
 from datacast.fabric_manager.shares import Ask, Shares, TreeUse
 
+from .errors import SimulationError
+
 INTEREST = 0.01
 """Bits that go back for each bit of data, where a record does not say."""
 
@@ -36,7 +38,7 @@ def flow_of(record: dict[str, Any]) -> Flow:
 
 
 def fluid(flows: dict[str, Flow], capacity: dict[tuple[str, str], float], until: str | None = None) -> None:
-    """Fills in when each ends, or stops when `until` does."""
+    """Fills in when each ends, or stops when `until` does. Raises SimulationError: some never would."""
     shares, now = Shares(), 0.0
     for arc, bps in capacity.items():
         shares.set_capacity(arc, bps)
@@ -46,8 +48,12 @@ def fluid(flows: dict[str, Flow], capacity: dict[tuple[str, str], float], until:
         while waiting and flows[waiting[-1]].begins <= now:
             shares.put(name := waiting.pop(), flows[name].ask)
         rates |= {name: sum(trees.values()) for name, trees in shares.compute().items()}
-        steps = [flows[name].left / rate for name, rate in rates.items()]
-        step = min(steps + [flows[name].begins - now for name in waiting[-1:]])
+        steps = [flows[name].left / rate for name, rate in rates.items() if rate > 0]
+        steps += [flows[name].begins - now for name in waiting[-1:]]
+        if not steps:
+            names = ", ".join(name for name, flow in flows.items() if flow.ends is None)
+            raise SimulationError(f"{names}: no tree carries anything, so it never ends", what=names)
+        step = min(steps)
         now += step
         for name in tuple(rates):
             flow = flows[name]
