@@ -16,8 +16,8 @@ static bool replaced;
 static int add_way(unsigned max, dc_time now, const struct dc_segment *way)
 {
   static uint8_t other;
-  uint8_t ports[2 * DC_SEG_MAX];
-  memset(ports, ++other, sizeof ports); /* what stands behind a way is no part of it */
+  uint8_t room[6 * DC_SEG_MAX], *ports = room + 2 * DC_SEG_MAX;
+  memset(room, ++other, sizeof room); /* what stands before a way and behind it is no part of it */
   for (unsigned i = 0; i < way->n; i++)
     dc_put16(ports + 2 * i, way->port[i]);
   struct dc_segment_view seen = {.n = way->n, .local = way->local, .ports = ports};

@@ -193,6 +193,8 @@ static struct dc_child *begun(unsigned n)
   tree.children = &children;
   for (unsigned i = 0; i < n; i++)
     *dc_child_at(&children, i) = (struct dc_child){.heard = DC_SEC, .seq = 1000, .gap = 10, .again = 2};
+  if (n < DC_CHILDREN_MAX) /* another tree's, in whose place it is */
+    *dc_child_at(&children, n) = (struct dc_child){.heard = DC_SEC, .seq = 1, .gap = 10, .again = 2};
   return children.near;
 }
 

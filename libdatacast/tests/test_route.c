@@ -125,12 +125,55 @@ static void ways_that_differ_have_sums_that_differ(void)
     assert(dc_way_sum(way, len) != dc_way_sum(way, len + 1));
 }
 
+static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
+{
+  size_t at = 0;
+  for (unsigned i = 0; i < n; i++)
+    at += dc_stop_write(p + at, cap - at, &stop[i]);
+  return at;
+}
+
+/* A route that is wrong has no stops, though the way before the wrong one may be good. */
+static void a_wrong_route_has_no_stops(void)
+{
+  uint8_t p[DC_ROUTE_MAX + 8];
+  const struct dc_segment one = {.n = 1, .port = {1}}, ends = {.n = 1, .local = true, .port = {1}},
+                          self = {.local = true};
+  const struct dc_segment none = {.n = 0};
+  const struct dc_stop good[4] = {{.fwd = ends}, {.ret = one, .fwd = ends}, {.ret = ends, .fwd = one}, {.ret = ends}};
+  for (unsigned n = 1; n <= 4; n++) { /* the last of them is none, but the fourth */
+    size_t len = route(p, sizeof p, good, n);
+    assert(dc_route_check(p, len) == (n == 4 ? 4 : 0));
+    for (size_t cut = len - 3; cut < len; cut++)
+      assert(dc_route_check(p, cut) == 0);
+  }
+  assert(dc_route_check(p, 0) == 0);
+  const struct {
+    unsigned at;
+    bool ret;
+    const struct dc_segment *seg;
+  } wrong[] = {{0, false, &one},  {1, false, &self}, {1, false, &one}, {2, true, &one},   {2, false, &ends},
+               {2, false, &self}, {3, true, &one},   {3, false, &one}, {3, false, &self}, {3, false, &ends}};
+  for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    struct dc_stop s[4];
+    memcpy(s, good, sizeof s);
+    *(wrong[i].ret ? &s[wrong[i].at].ret : &s[wrong[i].at].fwd) = *wrong[i].seg;
+    assert(dc_route_check(p, route(p, sizeof p, s, 4)) == 0);
+  }
+  const struct dc_stop source[] = {{.ret = one}, {.ret = none}};
+  for (unsigned i = 0; i < 2; i++)
+    assert(dc_route_check(p, route(p, sizeof p, &source[i], 1)) == 1);
+  memset(p, 0, sizeof p); /* nothing but stops without a port */
+  assert(dc_route_check(p, DC_ROUTE_MAX + 4) == 0);
+}
+
 int main(void)
 {
   a_stop_is_read_when_all_of_it_is_there_and_within_its_bounds();
   a_stop_is_written_as_it_is_read();
   segments_are_equal_when_all_of_them_is();
   ways_that_differ_have_sums_that_differ();
+  a_wrong_route_has_no_stops();
   puts("route ok");
   return 0;
 }

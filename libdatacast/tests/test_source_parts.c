@@ -178,6 +178,8 @@ static void what_is_asked_for_again_moves_the_lowest_up_alone(void)
   assert(c.child[0].end == 41 && c.child[0].low == 23);
   heard(0, DC_SEC, 41, 0, dc_lag_code(60), 0); /* behind the first */
   assert(c.child[0].low == 1);
+  heard(0, DC_SEC, 41, 0, dc_lag_code(42), 0); /* at it */
+  assert(c.child[0].low == 1);
   heard(0, DC_SEC, 42, 0, 0, DC_FLAG_LAST);
   assert(c.child[0].end == 43 && c.child[0].low == UINT32_MAX);
   heard(0, DC_SEC, 20, 0, 0, 0); /* it has asked for all, and asks for one again */

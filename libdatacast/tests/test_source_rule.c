@@ -148,6 +148,64 @@ static void what_waits_for_the_source_counts_for_the_slowest(void)
   free(s);
 }
 
+/* Below what was sent, too. */
+static void what_waits_below_what_was_sent_counts_for_the_slowest(void)
+{
+  said = 100000000000u;
+  dc_source *s = make_of(&rule, said, 1250, 64);
+  dc_source_assign(s, 0, 100);
+  ask(s, DC_SEC, 0);
+  ask_from(s, DC_SEC, 0, 0, &to_b);
+  ask(s, DC_SEC, 50);
+  said = 0;
+  dc_source_limit(s, DC_SEC + DC_MS, 0);
+  assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 3);
+  for (uint32_t seq = 30; seq < 60; seq++)
+    ask(s, DC_SEC + DC_MS, seq == 50 ? 60 : seq);
+  dc_source_counters(s, &c);
+  assert(c.queued == 30 && learnt.lag == 31);
+  free(s);
+}
+
+static void one_that_waits_below_the_slowest_is_none_that_it_has_not_asked_for(void)
+{
+  said = 100000000000u;
+  dc_source *s = make_of(&rule, said, 1250, 64);
+  dc_source_assign(s, 0, 100);
+  ask(s, DC_SEC, 0);
+  ask_from(s, DC_SEC, 0, 0, &to_b);
+  ask(s, DC_SEC, 50);
+  assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 3);
+  ask(s, DC_SEC + DC_MS, 30);
+  ask_from(s, DC_SEC + DC_MS, 30, 0, &to_b);
+  assert(learnt.lag == 1); /* 50 */
+  ask(s, DC_SEC + DC_MS, 51);
+  assert(learnt.lag == 2);
+  free(s);
+}
+
+static uint8_t says_path(void *state, uint32_t sent, uint64_t limit)
+{
+  (void)state, (void)sent, (void)limit;
+  return 0x50;
+}
+
+static void what_the_path_holds_stands_on_what_is_sent_and_nowhere_else(void)
+{
+  struct dc_cc_ops telling = rule;
+  telling.told = says_path;
+  said = 100000000000u;
+  dc_source *s = make_of(&telling, said, 1250, 64);
+  dc_source_assign(s, 0, 100);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 0);
+  ask(s, DC_SEC, 0);
+  ask(s, DC_SEC, 1);
+  tx[2].flags = 0;
+  assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 2);
+  assert(tx[0].flags == 0x50 && tx[1].flags == 0x50 && tx[2].flags == 0);
+  free(s);
+}
+
 /* The furthest number of a batch once more begins no new batch. */
 static void the_last_number_asked_for_again_leaves_nobody_further_behind(void)
 {
@@ -244,6 +302,124 @@ static void answers_keep_the_pace_of_the_limit_or_the_link(void)
   }
 }
 
+/* From its moment on a tick's rate holds, and before it the one before. */
+static void keep_faster(void *state, dc_time now)
+{
+  keep_tick(state, now);
+  said = 10000000;
+}
+
+static void tokens_come_at_the_rate_of_their_time(void)
+{
+  struct dc_cc_ops faster = keeping;
+  faster.tick = keep_faster;
+  said = 0;
+  dc_source *s = make_of(&faster, 1000000000, 1250, 8); /* a packet each ms, from the tick on */
+  dc_source_assign(s, 0, 100);
+  for (uint32_t i = 0; i < 4; i++)
+    ask(s, DC_SEC, i);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1);
+  assert(dc_source_poll(s, DC_SEC + 1500 * DC_US, tx, CAP) == 0 && dc_source_next_wake(s) == DC_SEC + 2 * DC_MS);
+  assert(dc_source_poll(s, DC_SEC + 2 * DC_MS, tx, CAP) == 1);
+  free(s);
+}
+
+static const struct dc_segment to_c = {.n = 1, .local = true, .port = {2}};
+
+/* Whichever of those that asked it is. */
+static void who_was_sent_it_asks_again_while_another_waits(void)
+{
+  said = 0;
+  dc_source *s = make_of(&rule, 1000, 1250, 2);
+  dc_source_assign(s, 0, 1);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 0);
+  const struct dc_segment *const to[] = {&to_a, &to_b, &to_c};
+  for (unsigned i = 0; i < 3; i++)
+    ask_from(s, DC_SEC, 0, 0, to[i]);
+  said = 10000000;
+  dc_source_limit(s, DC_SEC, 0);
+  assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 2 && dc_segment_equal(tx[1].ret, &to_b));
+  for (unsigned i = 0; i < 3; i++)
+    ask_from(s, DC_SEC + DC_MS, 0, 0, to[i]);
+  dc_source_counters(s, &c);
+  assert(c.duplicates == 2 && c.merged == 3 && c.queued == 1 && c.numbers == 1);
+  free(s);
+}
+
+/* Sixteen ask, are answered, ask again and are answered again; then as many others. */
+static void who_was_answered_keeps_no_place(void)
+{
+  said = 100000000000u;
+  dc_source *s = make_of(&rule, said, 1250, 64);
+  dc_source_assign(s, 0, 10);
+  dc_time now = DC_SEC;
+  for (uint16_t others = 0; others < 3; others++)
+    for (unsigned turn = 0; turn < 3; turn++) {
+      for (uint16_t i = 0; i < DC_SOURCE_CHILDREN_MAX; i++) {
+        struct dc_segment ret = {.n = 2, .port = {others, i}};
+        ask_from(s, now, 0, 0, &ret);
+      }
+      assert(dc_source_poll(s, now += DC_MS, tx, CAP) == DC_SOURCE_CHILDREN_MAX);
+    }
+  dc_source_counters(s, &c);
+  assert(c.drop[DC_DROP_CHILDREN] == 0 && c.numbers == 1);
+  free(s);
+}
+
+static void early_interests_that_are_lost_are_counted(void)
+{
+  said = 0;
+  dc_source *s = make_of(&rule, 1000, 1250, 1);
+  dc_source_assign(s, 0, 1);
+  for (uint32_t i = 0; i < DC_SOURCE_EARLY_MAX + 2; i++)
+    asks(s, DC_SEC, 1 + 5 * i, 4, 0, 0, &to_a);
+  dc_source_counters(s, &c);
+  assert(c.interests == 10 && c.drop[DC_DROP_BEYOND] == 10);
+  dc_source_assign(s, 5, 1); /* one number is as many as there may be */
+  ask(s, DC_SEC, 5);
+  dc_source_counters(s, &c);
+  assert(c.interests == 11 && c.queued == 1);
+  free(s);
+}
+
+/* Below what was sent, or above it. */
+static void what_was_cut_off_waits_in_neither_queue(void)
+{
+  said = 0;
+  dc_source *s = make_of(&rule, 1000, 1250, 1);
+  dc_source_assign(s, 0, 100);
+  ask(s, DC_SEC, 50);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1);
+  ask(s, DC_SEC, 30);
+  ask(s, DC_SEC, 60);
+  ask(s, DC_SEC, 31);
+  dc_source_cut(s, 30);
+  said = 100000000000u;
+  dc_source_limit(s, DC_SEC, 0);
+  assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 0);
+  dc_source_counters(s, &c);
+  assert(c.queued == 0 && c.drop[DC_DROP_BEYOND] == 3 && dc_source_next_wake(s) == DC_NEVER);
+  free(s);
+}
+
+static void an_array_is_filled_and_no_more(void)
+{
+  said = 100000000000u;
+  dc_source *s = make_of(&rule, said, 1250, 64);
+  dc_source_assign(s, 0, 100);
+  for (uint32_t i = 0; i < 3; i++)
+    ask(s, DC_SEC, i);
+  assert(dc_source_poll(s, DC_SEC, tx, CAP) == 1 && dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 2);
+  for (uint32_t i = 0; i < 9; i++)
+    ask(s, DC_SEC + DC_MS, i); /* three again, six for the first time */
+  static const unsigned all[] = {5, 4, 0};
+  for (unsigned i = 0; i < 3; i++) {
+    tx[5].seq = 77;
+    assert(dc_source_poll(s, DC_SEC + 2 * DC_MS, tx, 5) == all[i] && tx[5].seq == 77);
+  }
+  free(s);
+}
+
 int main(void)
 {
   a_rule_is_given_sensible_parameters();
@@ -251,11 +427,20 @@ int main(void)
   a_store_holds_a_packet_at_least_and_as_many_as_it_has_slots();
   a_rule_learns_what_was_asked_again_and_whether_it_is_the_last();
   what_waits_for_the_source_counts_for_the_slowest();
+  what_waits_below_what_was_sent_counts_for_the_slowest();
+  one_that_waits_below_the_slowest_is_none_that_it_has_not_asked_for();
+  what_the_path_holds_stands_on_what_is_sent_and_nowhere_else();
   the_last_number_asked_for_again_leaves_nobody_further_behind();
   what_nobody_has_a_place_for_is_counted_number_by_number();
   numbers_may_go_up_to_the_last_but_one();
   a_source_wakes_for_what_comes_first();
   answers_keep_the_pace_of_the_limit_or_the_link();
+  tokens_come_at_the_rate_of_their_time();
+  who_was_sent_it_asks_again_while_another_waits();
+  who_was_answered_keeps_no_place();
+  early_interests_that_are_lost_are_counted();
+  what_was_cut_off_waits_in_neither_queue();
+  an_array_is_filled_and_no_more();
   puts("source's rule ok");
   return 0;
 }

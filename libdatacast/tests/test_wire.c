@@ -278,6 +278,7 @@ static void paths(void)
 {
   assert(dc_path_flags(0) == 0 && dc_path_flags(16) == 0 && dc_path_packets(0) == 0 && dc_path_packets(0x0f) == 0);
   assert(dc_path_packets(0x10) == 32 && dc_path_packets(0xc0) == 1536 && dc_path_packets(0xf0) == DC_PATH_MAX);
+  assert(dc_path_flags(17) == 0x10 && dc_path_flags(32) == 0x10 && dc_path_flags(33) == 0x20);
   assert(dc_path_flags(UINT32_MAX) == 0xf0);
   for (uint32_t code = 1; code < 16; code++) {
     uint32_t n = dc_path_packets((uint8_t)(code << 4 | DC_FLAG_DUP));
