@@ -6,6 +6,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -29,8 +30,26 @@ Params = Mapping[str, str | int | float | list[str]]
 
 
 class _Connection(ResponseHandler):
-    """Ends at once. As a TLS connection usually ends, whoever gives up an answer reads on, and throws away, until the
+    """An answer's head comes within the time that silence may last: one that trickles would be waited for without end.
+
+    It ends at once. As a TLS connection usually ends, whoever gives up an answer reads on, and throws away, until the
     other side has sent all that it had begun to send: after a cut of a link each such answer comes once for nothing."""
+
+    _in_head = True
+
+    def set_response_params(self, **more: Any) -> None:
+        self._in_head = True  # of the next answer
+        super().set_response_params(**more)
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        if data[0].code >= 200:  # 1xx: another head follows
+            self._in_head = False
+            self._reschedule_timeout()
+        super().feed_data(data, size)
+
+    def _reschedule_timeout(self) -> None:
+        if not self._in_head or self._read_timeout_handle is None:
+            super()._reschedule_timeout()
 
     def close(self) -> None:
         self.abort()

@@ -6,8 +6,9 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -38,6 +39,30 @@ class _Unix(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+
+
+def _head(connection: http.client.HTTPConnection, seconds: float) -> http.client.HTTPResponse:
+    """The answer, once its head is there: one that trickles is never silent, and is given up all the same."""
+    sock, late = connection.sock, threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # past TLS, which the other thread is in
+
+    limit = threading.Timer(seconds, give_up)
+    limit.daemon = True
+    limit.start()
+    try:
+        answer = connection.getresponse()
+    except FAILED:
+        if not late.is_set():
+            raise
+    finally:
+        limit.cancel()
+    if late.is_set():  # a head that ends anywhere passes for a whole one
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return answer
 
 
 class BlockingClient:
@@ -89,7 +114,7 @@ class BlockingClient:
             if silence is not None:
                 connection.sock.settimeout(silence)
             connection.request(method, where, content, {**self._headers, **(headers or {})})
-            with connection.getresponse() as answer:
+            with _head(connection, self._timeout if silence is None else silence) as answer:
                 yield answer
         finally:
             connection.close()

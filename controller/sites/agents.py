@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from datacast.core.errors import DatacastError
@@ -17,6 +19,8 @@ READ_MAX = 1 << 20
 CONNECTIONS = 4
 """To one agent."""
 ANSWER_S, LOOK_S = 5.0, 5.0
+ROOM_S = 20.0
+"""For a connection that others read over: a host that crawls, or is asked for too much, holds nobody up for longer."""
 WALK_S, WALKING_S = 600.0, 0.1
 """So long a directory is looked through, and so often it is asked for meanwhile."""
 SIZE_MAX = 1 << 53
@@ -76,12 +80,26 @@ class Agents:
                     raise
             await asyncio.sleep(WALKING_S)
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, host: str) -> AsyncIterator[None]:
+        room = self._room.setdefault(host, asyncio.Semaphore(CONNECTIONS))
+        try:
+            async with asyncio.timeout(ROOM_S):
+                await room.acquire()
+        except TimeoutError:
+            why = f"{host} has no time: others have read over all {CONNECTIONS} connections to it for {ROOM_S:g} s"
+            raise SiteError(why, host, "no_agent") from None
+        try:
+            yield
+        finally:
+            room.release()
+
     async def _read(self, host: str, what: What, off: int, length: int) -> Bytes:
         address = (await self.addresses()).get(host)
         if address is None:
             self._looked = -LOOK_S
             raise SiteError(f"host {host} has no agent now", host, "no_agent", f"start datacast-agent on {host}")
-        async with self._room.setdefault(host, asyncio.Semaphore(CONNECTIONS)):
+        async with self._turn(host):
             idle = self._idle.setdefault(host, [])
             kept = idle.pop() if idle else None
             message = {"type": "read", "id": 1, "off": off, "len": min(length, READ_MAX), **what.named()}

@@ -30,6 +30,8 @@ log = logging.getLogger("datacast.sites")
 
 CONNECT_S, HEAD_S = 2.0, 4.0
 """A connection that takes longer is given up for another: after a cut that is sooner than TCP's own timers."""
+JSON_S = 60.0
+"""For an answer, from its head on: one that trickles is never silent."""
 ORDERS_WAIT_S, HELD_WAIT_S = 20.0, 1.0
 """The second is often enough that a site which waits for bytes itself is known to be there (patience.py)."""
 JSON_MAX = 8 << 20
@@ -187,10 +189,11 @@ class Peers:
                 http, method, f"{peer.url}{path}", patience(CONNECT_S, HEAD_S + wait), content, params, headers
             )
             try:
-                async for chunk in answer.content.iter_any():
-                    data += chunk
-                    if len(data) > JSON_MAX:
-                        raise SiteError(f"site {name} answers {method} {path} with too much", name, "bad_answer")
+                async with asyncio.timeout(JSON_S):
+                    async for chunk in answer.content.iter_any():
+                        data += chunk
+                        if len(data) > JSON_MAX:
+                            raise SiteError(f"site {name} answers {method} {path} with too much", name, "bad_answer")
             finally:
                 answer.close()
         except FAILED as error:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,14 +17,14 @@ import yaml
 sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 
-from datacast.controller.sites import patience
+from datacast.controller.sites import agents, patience
 from datacast.controller.sites import peers as module
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.peers import Peers
 from datacast.controller.sites.records import Progress
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
-from datacast.services.tls import Identity
+from datacast.services.tls import PLAIN, Identity
 
 ID, ETAG = "s-0123456789abcdef", '"s-0123456789abcdef-1000"'
 RANGE = {"content-range": "bytes 0-99/1000", "etag": ETAG}
@@ -44,8 +45,8 @@ def answer(status: int, body: bytes = b"", length: int | None = None, **headers:
 
 
 def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -> int:
-    """`question` of a site that answers so, whatever it is asked, and then closes the connection, stands still, or
-    answers the next one so (`more`). How many connections it had."""
+    """`question` of a site that answers so, whatever it is asked, and then closes the connection, stands still, says
+    a letter now and then (`trickle`), or answers the next one so (`more`). How many connections it had."""
     came = 0
     ams, sfo = Authority(tmp_path / "ams"), Authority(tmp_path / "sfo")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -63,6 +64,9 @@ def ask(tmp_path: Path, answers: bytes, question: Answer, then: str = "close") -
                 await writer.drain()
             if then != "more":
                 break
+        while then == "trickle" and not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
         if then == "still":
             await reader.read()
         writer.close()
@@ -205,6 +209,51 @@ def test_orders_that_cannot_be_read_are_refused(
         assert caught.value.code == "bad_answer"
 
     ask(tmp_path, answer(200, body), question)
+
+
+def test_an_answer_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "JSON_S", 0.5)
+
+    async def question(peers: Peers) -> None:
+        with pytest.raises(SiteError, match="does not answer") as caught:
+            await peers.orders("sfo")
+        assert caught.value.code == "site_away"
+
+    ask(tmp_path, answer(200, b"{", 100_000), question, "trickle")
+
+
+def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(agents, "ANSWER_S", 60.0)
+    monkeypatch.setattr(agents, "ROOM_S", 0.2)
+
+    came = asyncio.Semaphore(0)
+
+    async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.release()
+        await reader.read()
+        writer.close()
+
+    async def steps() -> None:
+        server = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+        async def topology() -> SimpleNamespace:
+            return SimpleNamespace(nodes=[SimpleNamespace(name="a0", registered=True, addr=address)])
+
+        read = agents.Agents(SimpleNamespace(topology=topology), PLAIN).read
+        async with asyncio.timeout(60.0):
+            first = [asyncio.create_task(read("a0", agents.What(path="/x"), 0, 9)) for _ in range(agents.CONNECTIONS)]
+            for _ in first:
+                await came.acquire()
+            with pytest.raises(SiteError, match="a0 has no time: others have read over all 4") as caught:
+                await read("a0", agents.What(path="/x"), 0, 9)
+            assert caught.value.code == "no_agent" and not any(task.done() for task in first)
+        for task in first:
+            task.cancel()
+        await asyncio.gather(*first, return_exceptions=True)
+        server.close()
+
+    asyncio.run(steps())
 
 
 def test_a_report_that_cannot_be_read_is_refused(tmp_path: Path):

@@ -12,6 +12,7 @@ import pytest
 from authority import Authority
 
 from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
+from datacast.services.blocking import BlockingClient
 from datacast.services.eventloop import run
 from datacast.services.problems import JsonClient, Unreachable
 
@@ -113,6 +114,58 @@ def test_what_is_no_answer_may_have_been_carried_out(answer: bytes) -> None:
             assert not isinstance(failed.value, NOT_CONNECTED)
 
     run(scenario())
+
+
+async def _head_that_trickles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A byte now and then is no silence."""
+    writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nx: ")
+    with contextlib.suppress(OSError):
+        while not writer.is_closing():
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+
+def test_a_head_that_trickles_is_given_up() -> None:
+    async def scenario() -> list[str]:
+        server = await asyncio.start_server(_head_that_trickles, "127.0.0.1", 0)
+        url, given_up = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", []
+        client, blocking = HttpClient(url, 0.5), BlockingClient(url, 0.5)
+
+        def ask() -> None:
+            with pytest.raises(TimeoutError, match="no answer within"), blocking.ask("GET", "/"):
+                pass
+
+        async with asyncio.timeout(60):
+            with pytest.raises(FAILED):
+                await client.ask("GET", "/")
+            given_up.append("asking")
+            await asyncio.to_thread(ask)
+            given_up.append("blocking")
+        await client.close()
+        server.close()
+        return given_up
+
+    assert run(scenario()) == ["asking", "blocking"]
+
+
+def test_what_follows_a_head_may_take_its_time() -> None:
+    async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n")
+        for _ in range(12):
+            await asyncio.sleep(0.25)
+            writer.write(b"x")
+
+    async def scenario() -> tuple[int, bytes]:
+        server = await asyncio.start_server(slowly, "127.0.0.1", 0)
+        client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 2.0)
+        try:
+            return await told(client)
+        finally:
+            await client.close()
+            server.close()
+
+    assert run(scenario()) == (200, b"x" * 12)
 
 
 def test_where_nobody_listens_nothing_was_asked() -> None:
