@@ -30,7 +30,7 @@ async function answerOf(path, method = "GET", body = undefined) {
     headers: body === undefined ? {} : { "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
     cache: "no-store",
-    signal: method === "GET" ? AbortSignal.timeout(READ_MS) : undefined,
+    signal: method === "GET" || path === "console/session" ? AbortSignal.timeout(READ_MS) : undefined,
   });
   const text = await answer.text();
   let content = null;

@@ -1,7 +1,7 @@
 // The console's frame: sign-in, navigation, and one page per address.
 
 import { html, render, use, useState, Fail } from "./ui.js";
-import { connected, route, signedIn, signIn, signOut, start } from "./state.js";
+import { connected, route, signedIn, signIn, signOut, start, stays } from "./state.js";
 import { MapPage } from "./pages/map.js";
 import { GroupsPage } from "./pages/groups.js";
 import { GroupPage } from "./pages/group.js";
@@ -24,7 +24,7 @@ function SignIn() {
 }
 
 function App() {
-  const [signed, here, live] = [use(signedIn), use(route), use(connected)];
+  const [signed, here, live, why] = [use(signedIn), use(route), use(connected), use(stays)];
   if (signed === null) return html`<p class="center">Loading …</p>`;
   if (!signed) return html`<${SignIn} />`;
   const group = here.match(/^\/groups\/([^/?]+)/);
@@ -35,6 +35,7 @@ function App() {
       <nav aria-label="Pages">${PAGES.map(([path, text]) => html`<a href=${`#${path}`} aria-current=${here.startsWith(path) ? "page" : undefined}>${text}</a>`)}
         <a href="docs">API</a></nav>
       <button onClick=${signOut}>Sign out</button></header>
+    <${Fail} error=${why} />
     ${live ? "" : html`<div class="banner" role="status">No connection to the controller. What you see may be old; trying again.</div>`}
     <main><${Page} key=${here.split("?")[0]} id=${group && decodeURIComponent(group[1])} /></main>`;
 }

@@ -4,6 +4,7 @@ import { signal } from "./vendor/signals-core.js";
 import { ask, askAll, Refused } from "./api.js";
 
 export const signedIn = signal(null); // null: not known yet
+export const stays = signal(null); // why signing out did not work
 export const connected = signal(false);
 export const topology = signal(null);
 export const layout = signal({});
@@ -102,8 +103,15 @@ export async function signIn(token) {
   await start();
 }
 
+// The cookie is out of reach of scripts: only the controller takes it away.
 export async function signOut() {
-  await ask("console/session", "DELETE");
+  try {
+    await ask("console/session", "DELETE");
+  } catch (error) {
+    stays.value = error instanceof Refused ? error : new Error("You are still signed in: the controller does not answer. Try again.");
+    return;
+  }
+  stays.value = null;
   stream?.close();
   signedIn.value = false;
 }

@@ -63,6 +63,21 @@ say(await until(() => connected.value && streams.length > 1 && !streams.at(-1).c
     assert run(script) == ["true", "true", "true"]
 
 
+def test_who_cannot_be_signed_out_is_told_so() -> None:
+    """The cookie lives on: whoever sits there next is signed in."""
+    script = """
+const { signOut, signedIn, stays } = await import(`${process.argv[1]}/state.js`);
+await start();
+dead = true;
+signOut();
+say(await until(() => stays.value?.message.includes("still signed in") && signedIn.value, 60));
+dead = false;
+await signOut();
+say(stays.value === null && signedIn.value === false);
+"""
+    assert run(script) == ["true", "true"]
+
+
 def test_a_question_that_nobody_answers_ends() -> None:
     script = """
 const { ask } = await import(`${process.argv[1]}/api.js`);
