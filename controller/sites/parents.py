@@ -198,9 +198,10 @@ class Parents:
         try:
             cancel, why = await self._peers.tell(group.parent, group.id, progress)
         except Problem as error:
-            if error.status != 404:
+            if error.code != "group_not_found":
                 raise
-            cancel = not progress.final  # it does not know the group any more
+            cancel = not progress.final  # nobody waits for it, and nobody has cancelled it either
+            why = Failure.cut("group_not_found", f"site {group.parent} knows the group no more: {error.message}")
         self._last_told[group.id] = now, progress
         if progress.final:
             await self._book.save(self._book.put(group, told=True))

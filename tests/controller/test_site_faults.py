@@ -264,6 +264,35 @@ def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None
             ams.coordinator.groups.pop(group)  # its store was lost
             await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
             await until(lambda: sfo.coordinator.groups[group].told)
+            ended = sfo.coordinator.groups[group].progress()
+            assert ended.state == "failed" and ended.error is not None and ended.error.code == "group_not_found", (
+                "nobody has cancelled it"
+            )
+            assert "site ams knows the group no more" in ended.error.message
+
+    play(steps)
+
+
+def test_a_site_that_is_started_without_its_sites_for_a_while_ends_no_group(tmp_path: Path) -> None:
+    asked = list[str]()
+
+    async def tell(self: peers.Peers, name: str, *_: Any) -> Any:
+        asked.append(name)
+        raise Problem(404, "no_sites", "this controller knows no other sites")
+
+    async def steps() -> None:
+        async with two(tmp_path) as sites:
+            ams, sfo = sites.values()
+            ams.give(DATA)
+            sfo.fabric.hold.clear()
+            group = await ams.made(["sfo/all"])
+            await until(lambda: sfo.fabric.groups)
+            with patch.object(peers.Peers, "tell", tell):
+                asked.clear()
+                await until(lambda: len(asked) > 2)
+            assert not sfo.coordinator.groups[group].cancelled
+            sfo.fabric.hold.set()
+            assert (await ams.end(group))["state"] == "done"
 
     play(steps)
 
