@@ -229,7 +229,7 @@ def _sites(
             continue
         times = [arrived[host] for host in hosts if host in arrived]
         finish = max(times) if len(times) == len(hosts) else None
-        ideal = best_s(lab.graph, lab.sites.sites, source, hosts[0], size, lab.options.mtu, steps)
+        ideal = best_s(lab.graph, lab.sites.sites, source, hosts[0], size, lab.options.mtu, steps, lab.signals.check)
         good = sum(verified[host] for host in hosts)
         found[name] = SiteFigures(len(hosts), good, finish, ideal, ratio(finish, ideal))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,13 +44,21 @@ def steps_of(faults: Iterable[Fault]) -> list[Step]:
 
 
 def best_s(
-    graph: nx.Graph, stores: Iterable[str], source: str, target: str, size: int, mtu: int, steps: list[Step]
+    graph: nx.Graph,
+    stores: Iterable[str],
+    source: str,
+    target: str,
+    size: int,
+    mtu: int,
+    steps: list[Step],
+    check: Callable[[], None],
 ) -> float | None:
     """The maximum flow over time from `source` to `target`, by any way; `stores` keep what came. With TCP's headers and
-    the delay of the shortest way. None: never."""
+    the delay of the shortest way. None: never. `check`: called again and again; raises where nobody waits any more."""
     stores, bits = [*stores, source, target], size * 8 * (mtu + ETHER_LEN) / (mtu - TCP_LEN)
 
     def enough(until: float) -> bool:
+        check()
         return _flow(graph, stores, source, target, until, steps) >= bits
 
     low, high = 0.0, 1.0

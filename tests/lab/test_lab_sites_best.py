@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from datacast.lab import sites
+from datacast.lab.errors import Interrupted
 from datacast.lab.faults import parse_faults
+from datacast.lab.signals import Signals
 from datacast.lab.sites_best import best_s, steps_of
 
 CHAIN = """
@@ -28,7 +32,7 @@ def best(tmp_path, target: str, text: str = CHAIN, faults: tuple[str, ...] = (),
     read = sites.read(path)
     graph = sites.graph(read)
     found = parse_faults([*sites.faults(read, graph), *faults], graph, "ip")
-    seconds = best_s(graph, read.sites, source, target, SIZE, MTU, steps_of(found))
+    seconds = best_s(graph, read.sites, source, target, SIZE, MTU, steps_of(found), lambda: None)
     assert seconds is not None
     return seconds
 
@@ -59,6 +63,15 @@ def test_rates_that_change_come_back_and_go_on(tmp_path):
 def test_two_ways_are_used_both(tmp_path):
     triangle = CHAIN + "  - {between: [ams, syd], rate: 20mbit, delay_ms: 50}\n"
     assert best(tmp_path, "syd-0", triangle) == pytest.approx(80 / 40 + 0.05, rel=1e-3)
+
+
+def test_whoever_does_not_wait_for_it_any_more_ends_it(tmp_path):
+    path = tmp_path / "sites.yaml"
+    path.write_text(CHAIN)
+    read, signals = sites.read(path), Signals()
+    signals.pending = signal.SIGINT
+    with pytest.raises(Interrupted):
+        best_s(sites.graph(read), read.sites, "ams-0", "syd-0", SIZE, MTU, [], signals.check)
 
 
 def test_who_is_cut_off_for_good_gets_it_never(tmp_path):
