@@ -25,6 +25,7 @@ AGENT_TESTS := $(patsubst $(AGENT_DIR)/tests/%.c,$(AGENT_OUT)/plain/%,$(AGENT_TE
 
 BINARIES += $(AGENT_BIN)
 C_TESTS += test-c-agent
+C_TEST_PROGRAMS += $(AGENT_TESTS)
 
 .PHONY: test-c-agent
 

@@ -15,6 +15,7 @@ static const char *const state_names[] = {"running", "done", "failed"};
 void groups_init(struct groups *all, struct host *host, uint32_t limit)
 {
   *all = (struct groups){.host = host, .limit = limit};
+  left_init(&all->left, host);
 }
 
 void groups_close(struct groups *all)

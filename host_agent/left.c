@@ -93,9 +93,13 @@ static void expire(struct timer *t, dc_time now)
   save(l);
 }
 
-void left_open(struct left *l, struct host *host)
+void left_init(struct left *l, struct host *host)
 {
   *l = (struct left){.host = host, .over = {.fire = expire, .at = DC_NEVER}};
+}
+
+void left_open(struct left *l)
+{
   uint64_t longest = 0;
   size_t i;
   json_t *row, *rows = read_note(l);
@@ -111,7 +115,7 @@ void left_open(struct left *l, struct host *host)
   }
   json_decref(rows);
   if (l->first != NULL)
-    loop_timer(host->loop, &l->over, loop_clock() + LEASES_KEPT * longest * DC_MS);
+    loop_timer(l->host->loop, &l->over, loop_clock() + LEASES_KEPT * longest * DC_MS);
   else
     save(l);
 }

@@ -15,8 +15,9 @@ struct left {
   struct timer over;
 };
 
+void left_init(struct left *l, struct host *host) __attribute__((nonnull));
 /* Reads the note. */
-void left_open(struct left *l, struct host *host) __attribute__((nonnull));
+void left_open(struct left *l) __attribute__((nonnull));
 /* One more part is left; `dest` as its master named it. */
 void left_add(struct left *l, const char *group, const char *dest, uint64_t lease_ms) __attribute__((nonnull));
 /* A master has spoken of it: with `keep` the file stays for who opens the group, else it goes. */

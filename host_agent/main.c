@@ -225,7 +225,7 @@ static int run(struct agent *a, const struct options *o)
     goto close_worker;
   }
 
-  left_open(&a->groups.left, &a->host);
+  left_open(&a->groups.left);
   log_info("ready on %s with %u ports", o->listen, o->ports);
   loop_run(&a->loop);
   groups_close(&a->groups);
