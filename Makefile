@@ -49,7 +49,7 @@ RUN_OPTIONS = $(if $(FILE),--file $(FILE),--size $(SIZE)) $(if $(FROM),--from $(
   $(if $(TREES),--trees $(TREES)) $(if $(CACHE),--cache $(CACHE)) $(if $(CREDITS),--credits $(CREDITS)) \
   $(if $(DELTA),--delta $(DELTA)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers draws mutants power-loss kills sites clockwork clockwork-bugs test-costs test-long
+.PHONY: analyze analyzed audit coverage coverage-services format docs docs-links packages test-packages test-image help setup build binaries demo lab test test-c c-tests c-test-programs test-py test-quick test-faults lint constants clean bench-lab figures bench-failures bench-path bench-peers draws mutants power-loss kills sites clockwork clockwork-bugs test-costs test-long
 
 ifndef V
 .SILENT:
@@ -94,9 +94,10 @@ $(BUILD)/.binding: $(BINDING_SRC) | $(BUILD)/.venv
 	  || { tail -30 $(BUILD)/binding.log >&2; exit 1; }
 	@touch $@
 
-# Each C part has its own fragment; they add files to BINARIES and targets to C_TESTS.
+# Each C part has its own fragment; they add files to BINARIES, targets to C_TESTS, and what these run to C_TEST_PROGRAMS.
 BINARIES :=
 C_TESTS :=
+C_TEST_PROGRAMS :=
 -include libdatacast/build.mk
 -include datapath/build.mk
 -include dpdk_cache/build.mk
@@ -122,6 +123,7 @@ test-c: setup ## the C tests, plain and under ASan and UBSan
 	+@$(AGAIN) c-tests
 
 c-tests: $(C_TESTS)
+c-test-programs: $(C_TEST_PROGRAMS)
 
 demo: build ## a file to a group: TOPOLOGY FROM TO SIZE|FILE LINK MTU TREES CACHE CREDITS DELTA DATAPLANE SEED JSON
 	@$(VENV)/bin/datacast lab run $(LAB_OPTIONS) $(RUN_OPTIONS)
@@ -157,15 +159,16 @@ bench-peers: build ## Datacast beside libtorrent, UFTP and udpcast on the same l
 # Does its own set-up. Root tests skip, with the reason, without root.
 test: ## everything: static checks, C tests, sanitizers, Python, whole labs; JOBS=1: nothing side by side
 	@echo "set-up and build"; $(MAKE) --no-print-directory build
-	@echo "static checks, and C tests, plain and under ASan and UBSan"; $(AGAIN) --output-sync=target lint test-c
-	@echo "Python tests and whole labs"; $(MAKE) --no-print-directory test-py
+	@echo "static checks"; $(AGAIN) --output-sync=target lint c-test-programs
+	@echo "Python tests, whole labs, and C tests, plain and under ASan and UBSan"; $(MAKE) --no-print-directory test-py FIRST_BESIDE=test-c
 
 # Tests marked `lab` are tried again when they fail (tests/conftest.py); the summary names them (R). JOBS: so many test
 # processes for all but the labs: three for each core, as they wait more than they compute. Processes take tests over from each
 # other; a file of labs stays with one, which makes what its tests share once. Labs are beside the others, LABS_AT_ONCE, and go
 # before them: their links are slow, and while they wait the others have the processors. With one for each core labs and the
 # others are over at about the same time; with more, labs are over sooner, and the others alone do not fill the processors.
-# Those marked `alone` have the machine for themselves at the end. Files that hold no lab are not read for them.
+# Those marked `alone` have the machine for themselves at the end. Files that hold no lab are not read for them. What labs leave of
+# the processors the C tests take (`make test` alone has them, built before: tests build programs of the same parts), then analysis.
 JOBS ?= $(shell n=$$(($$(nproc) * 3)); echo $$((n < 8 ? n : 8)))
 LABS_AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n < 6 ? n : 6)))
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal -m "not lab"
@@ -184,13 +187,15 @@ test-py test-quick test-costs: export PYTHONHASHSEED := 0
 test-py: build
 	@$(AGAIN) $(TEST_PROGRAMS)
 ifeq ($(JOBS),1)
+	@$(if $(FIRST_BESIDE),$(MAKE) --no-print-directory $(FIRST_BESIDE))
 	@nice -n 5 $(PY) -m pytest $(PYTEST_OPTIONS)
 else
-	@code=0; nice -n 19 chrt --idle 0 $(MAKE) --no-print-directory analyze >$(BUILD)/analyze.log 2>&1 & analysis=$$!; \
+	@code=0; { $(if $(FIRST_BESIDE),nice -n 12 $(MAKE) --no-print-directory $(FIRST_BESIDE) &&) nice -n 19 chrt --idle 0 $(MAKE) --no-print-directory analyze; } \
+	    >$(BUILD)/beside.log 2>&1 || { echo "failed beside them:"; tail -n 100 $(BUILD)/beside.log; false; } & beside=$$!; \
 	  env --default-signal=INT nice -n 5 $(PY) -m pytest -q $(LABS) $(PYTEST_OPTIONS) >$(BUILD)/labs.log 2>&1 & labs=$$!; \
 	  nice -n 12 $(PY) -m pytest -q $(SIDE_BY_SIDE) $(PYTEST_OPTIONS) || code=$$?; \
 	  echo "whole labs, beside them"; wait $$labs || code=$$?; cat $(BUILD)/labs.log; \
-	  echo "what clang-tidy and gcc's analyzer say"; wait $$analysis || { code=$$?; cat $(BUILD)/analyze.log; }; \
+	  echo "what C tests, clang-tidy and gcc's analyzer say"; wait $$beside || code=$$?; \
 	  nice -n 5 $(PY) -m pytest -q -m "lab and alone" $(LAB_FILES) $(PYTEST_OPTIONS) || code=$$?; exit $$code
 endif
 

@@ -16,6 +16,7 @@ DATAPATH_TESTS := $(patsubst $(DATAPATH_DIR)/tests/%.c,$(DATAPATH_OUT)/plain/%,$
 
 BINARIES += $(DATAPATH_LIB)
 C_TESTS += test-c-datapath
+C_TEST_PROGRAMS += $(DATAPATH_TESTS)
 
 .PHONY: test-c-datapath
 

@@ -56,5 +56,7 @@ $(SWITCH_OUT)/asan/test_%: $(SWITCH_DIR)/tests/test_%.c $(SWITCH_PARTS_ASAN) $(D
 	  $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) $(SWITCH_LIBS) -o $@
 
 .PHONY: test-c-switch
-test-c-switch: $(foreach t,$(SWITCH_TESTS),$(SWITCH_OUT)/plain/$(t) $(SWITCH_OUT)/asan/$(t))
+SWITCH_TEST_PROGRAMS := $(foreach t,$(SWITCH_TESTS),$(SWITCH_OUT)/plain/$(t) $(SWITCH_OUT)/asan/$(t))
+C_TEST_PROGRAMS += $(SWITCH_TEST_PROGRAMS)
+test-c-switch: $(SWITCH_TEST_PROGRAMS)
 	@for t in $^; do ASAN_OPTIONS=detect_leaks=0 $$t || { echo "failed: $$t" >&2; exit 1; }; done

@@ -17,6 +17,7 @@ CORE_FAST := -O3 -flto -fPIC -fno-semantic-interposition
 
 BINARIES += $(CORE_LIB)
 C_TESTS += test-c-core
+C_TEST_PROGRAMS += $(CORE_TESTS) $(CORE_TESTS_ASAN)
 
 .PHONY: test-c-core test-c-core-plain check-symbols
 

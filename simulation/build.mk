@@ -14,6 +14,7 @@ FIRST ?= 1
 
 BINARIES += $(SIM_LIBS)
 C_TESTS += test-sim
+C_TEST_PROGRAMS += $(SIM_OUT)/campaign_asan
 
 .PHONY: sim test-sim bench-sim
 

@@ -112,6 +112,7 @@ $(FUZZ_OUT)/replay-switch: $(SWITCH_DIR)/fuzz/fuzz_switch.c $(FUZZ_DIR)/replay.c
 	@mkdir -p $(@D)
 	$(REPLAY_CC) -I$(SWITCH_DIR) $(SWITCH_CFLAGS) $(filter %.c %.o %.a,$^) $(SWITCH_LIBS) -o $@
 
+C_TEST_PROGRAMS += $(REPLAYS)
 test-c-fuzz: $(REPLAYS)
 	@$(foreach f,$(FUZZERS), \
 	  ASAN_OPTIONS=detect_leaks=$(if $(filter $(FUZZ_KEEP),$(f)),0,1) $(FUZZ_OUT)/replay-$(f) $(call FUZZ_CORPUS,$(f)) || { echo "failed: $(f)" >&2; exit 1; };)
