@@ -62,6 +62,14 @@ static bool split(const char *dest, const char *rest, char folder[PATH_MAX], cha
   return ok;
 }
 
+static unsigned parts(const char *folder)
+{
+  unsigned n = 0;
+  for (const char *p = folder; *(p += strspn(p, "/")) != '\0'; p += strcspn(p, "/"))
+    n++;
+  return n;
+}
+
 /* Open the folder, or the deepest part of it that exists (*whole false); with `make`, create what is missing. */
 static int open_folder(const struct root *root, const char *folder, bool make, bool *whole)
 {
@@ -385,6 +393,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   const struct root *root = roots_of(roots, dest, &rest, why);
   if (root == NULL || !split(dest, rest, folder, t->name, why))
     return false;
+  t->above = parts(folder);
   bool whole;
   int path = open_folder(root, folder, true, &whole);
   if (path < 0)
@@ -479,6 +488,7 @@ static void name_job(struct target *t, struct job *j)
   j->file = t->file;
   j->len = t->size;
   j->dir = t->dir;
+  j->above = t->above;
   memcpy(j->temp, t->temp, sizeof j->temp);
   memcpy(j->name, t->name, sizeof j->name);
   memcpy(j->mark, t->mark, sizeof j->mark);

@@ -13,7 +13,8 @@
 #include "worker.h"
 
 struct target {
-  int dir; /* the destination's folder */
+  int dir;        /* the destination's folder */
+  unsigned above; /* folders above it, as the destination names them */
   char name[256], temp[256];
   struct file *file; /* NULL once given away */
   uint64_t size, allocated;

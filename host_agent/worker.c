@@ -271,6 +271,23 @@ static int finish_bundle(struct job *j)
   return error;
 }
 
+/* The folder, and those above it: whoever made them, their names last from then on. Where one cannot be read or takes no
+ * fsync there is no more to be done: the file's bytes are safe. */
+static void sync_folders(int dir, unsigned above)
+{
+  int at = dir;
+  for (;;) {
+    (void)fsync(at);
+    int up = above == 0 ? -1 : openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at != dir)
+      close(at);
+    if (up < 0)
+      return;
+    at = up;
+    above--;
+  }
+}
+
 static int finish(struct job *j)
 {
   if (j->bundle)
@@ -282,7 +299,7 @@ static int finish(struct job *j)
     file_mark(j->file->fd, j->mark);
   if (cut && (!j->sync || fsync(j->file->fd) == 0) && renameat(j->dir, j->temp, j->dir, j->name) == 0) {
     if (j->sync)
-      (void)fsync(j->dir); /* the folder may not support it; the file's bytes are safe */
+      sync_folders(j->dir, j->above);
     return 0;
   }
   int error = errno;

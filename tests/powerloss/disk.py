@@ -19,8 +19,8 @@ SECTOR = 512
 
 @dataclass(frozen=True)
 class Op:
-    """One line of the journal. `kind`: C create, W write, T truncate, S sync, D sync of a folder, R rename, L link,
-    U unlink, K mark."""
+    """One line of the journal. `kind`: C create, M make a folder, W write, T truncate, S sync, D sync of a folder,
+    R rename, L link, U unlink, K mark."""
 
     kind: str
     inode: int
@@ -97,6 +97,8 @@ class Disk:
         self.now: dict[str, File] = {}
         self.pending: dict[str, list[Op]] = {}
         self.created: dict[int, File] = {}
+        self.folders: set[str] = set()
+        """That were made: what lies in one is there when its own name is."""
         self.marks: list[str] = []
 
     def step(self, op: Op) -> None:
@@ -112,6 +114,8 @@ class Disk:
         else:
             if op.kind == "C":
                 self.by_inode[op.inode] = self.created[id(op)] = File()
+            elif op.kind == "M":
+                self.folders.add(op.path)
             self._name(self.now, op)
             self.pending.setdefault(str(PurePosixPath(op.path).parent), []).append(op)
 
@@ -119,6 +123,8 @@ class Disk:
         other = op.rest.decode()
         if op.kind == "C":
             names[op.path] = self.created[id(op)]
+        elif op.kind == "M":
+            names[op.path] = File()
         elif op.kind == "U":
             names.pop(op.path, None)
         elif op.path in names:
@@ -130,7 +136,12 @@ class Disk:
         for held in self.pending.values():
             for op in held[: rng.randrange(len(held) + 1)]:
                 self._name(names, op)
-        return {path: file.after_a_cut(rng) for path, file in names.items()}
+        lost = self.folders - names.keys()
+        return {
+            path: file.after_a_cut(rng)
+            for path, file in names.items()
+            if path not in self.folders and lost.isdisjoint(map(str, PurePosixPath(path).parents))
+        }
 
 
 def cuts(ops: list[Op], count: int, seed: int) -> Iterator[tuple[int, Disk, random.Random]]:

@@ -303,6 +303,21 @@ int rename(const char *from, const char *to) { return renamed(AT_FDCWD, from, AT
 int renameat(int a, const char *from, int b, const char *to) { return renamed(a, from, b, to, 0); }
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) { return renamed(a, from, b, to, flags); }
 
+int mkdirat(int dir, const char *name, mode_t mode)
+{
+  char path[4096];
+  int ours = of_name(dir, name, path);
+  pthread_mutex_lock(&lock);
+  int done = (int)syscall(SYS_mkdirat, dir, name, mode), error = errno;
+  if (done == 0 && ours)
+    note('M', 0, 0, path, "", 0);
+  pthread_mutex_unlock(&lock);
+  errno = error;
+  return done;
+}
+
+int mkdir(const char *name, mode_t mode) { return mkdirat(AT_FDCWD, name, mode); }
+
 int unlinkat(int dir, const char *name, int flags)
 {
   char path[4096];

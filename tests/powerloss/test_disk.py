@@ -49,6 +49,27 @@ def test_one_forgotten_sync_shows(witness: Witness, forgotten: str):
     assert wrong(witness.python(CAREFUL.replace(forgotten, "")), witness) > 20
 
 
+DEEP = """
+os.mkdir(ROOT + '/deep')
+file = os.open(ROOT + '/deep/file', os.O_WRONLY | os.O_CREAT)
+os.write(file, b'0' * 2000)
+os.fsync(file)
+for path in (ROOT + '/deep', ROOT):
+    folder = os.open(path, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+mark('0')
+"""
+
+
+@pytest.mark.parametrize(("synced", "lost"), [("(ROOT + '/deep', ROOT)", False), ("(ROOT + '/deep',)", True)])
+def test_a_file_is_there_when_its_folder_is(witness: Witness, synced: str, lost: bool):
+    ops = witness.python(DEEP.replace("(ROOT + '/deep', ROOT)", synced))
+    ends = [d.cut(rng) for _, d, rng in disk.cuts(ops, CUTS, 1) if d.marks]
+    assert ends and all(found in ({}, {str(witness.root / "deep" / "file"): b"0" * 2000}) for found in ends)
+    assert ({} in ends) is lost
+
+
 def test_a_file_renamed_before_its_bytes_are_safe_may_be_empty_or_torn(witness: Witness):
     ops = witness.python(CAREFUL.replace("    os.fsync(part)\n", ""))
     sizes = {len(content) for _, content in outcomes(ops, witness) if content is not None}

@@ -33,21 +33,23 @@ def net(tmp_path: Path) -> Iterator[Net]:
     made.close()
 
 
-def transfer(net: Net, path: Path) -> Transfer:
-    return Transfer(net, "a", path, {"b": path_direct()}, rate=80_000_000, per_block=10)
+def transfer(net: Net, path: Path, dest: str) -> Transfer:
+    to = {"b": str(net.agents["b"].folder / dest)}
+    return Transfer(net, "a", path, {"b": path_direct()}, to, rate=80_000_000, per_block=10)
 
 
-def test_a_received_file_is_whole_or_not_there(net: Net, witness: Witness, tmp_path: Path):
+@pytest.mark.parametrize("dest", ["got", "new/folders/got"])
+def test_a_received_file_is_whole_or_not_there(net: Net, witness: Witness, tmp_path: Path, dest: str):
     source = random_file(tmp_path / "src", SIZE)
     net.start("a")
     agent = net.start("b", dest=witness.root, environment=witness.environment())
-    transfer(net, source).deliver()
+    transfer(net, source, dest).deliver()
     witness.mark("done")
     agent.process.send_signal(signal.SIGKILL)
     agent.process.wait()
 
     ops, content = disk.read(witness.journal), source.read_bytes()
-    name = str(witness.root / "got")
+    name = str(witness.root / dest)
     assert {"C", "W", "S", "R", "D"} <= {op.kind for op in ops}
     chosen = []
     for number, (moment, state, rng) in enumerate(disk.cuts(ops, CUTS, 5)):
@@ -61,7 +63,7 @@ def test_a_received_file_is_whole_or_not_there(net: Net, witness: Witness, tmp_p
     for number, found in chosen:
         folder = witness.lay_out(found, tmp_path / f"cut{number}")
         net.start("b", dest=folder)
-        again = transfer(net, source)
+        again = transfer(net, source, dest)
         again.deliver()  # compares the file with the source's
         assert not net.agents["b"].leftovers(), f"cut {number}"
         again.close()
