@@ -79,12 +79,17 @@ static void make_utf8(char *text)
   }
 }
 
-void fault_write(struct fault *f, const char *code, const char *format, ...)
+void fault_vwrite(struct fault *f, const char *code, const char *format, va_list args)
 {
   snprintf(f->code, sizeof f->code, "%s", code);
+  vsnprintf(f->text, sizeof f->text, format, args);
+  make_utf8(f->text);
+}
+
+void fault_write(struct fault *f, const char *code, const char *format, ...)
+{
   va_list ap;
   va_start(ap, format);
-  vsnprintf(f->text, sizeof f->text, format, ap);
+  fault_vwrite(f, code, format, ap);
   va_end(ap);
-  make_utf8(f->text);
 }

@@ -3,6 +3,7 @@
 #define DATAPATH_LOG_H
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -33,6 +34,8 @@ static inline bool fault_false(void) { return false; }
 
 /* Fill it; always false, so that a check can `return fault_set(...)`, and compilers see that it is. */
 void fault_write(struct fault *f, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void fault_vwrite(struct fault *f, const char *code, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 #define fault_set(...) (fault_write(__VA_ARGS__), fault_false())
 /* Is an errno one of the moment, so that it is tried again? Too many files are open, or memory is short. */
 static inline bool fault_passes(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }

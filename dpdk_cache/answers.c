@@ -18,13 +18,11 @@ static void put_bool(json_t *o, const char *key, bool v) { json_object_set_new(o
 
 json_t *answer_error(const char *fmt, ...)
 {
-  char text[512];
   struct fault why;
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  fault_vwrite(&why, "bad_request", fmt, args); /* in UTF-8, also where it was cut off */
   va_end(args);
-  fault_write(&why, "bad_request", "%s", text); /* in UTF-8, also where it was cut off */
   json_t *o = json_object();
   put_bool(o, "ok", false);
   put_text(o, "error", why.text);

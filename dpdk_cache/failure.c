@@ -15,8 +15,7 @@ int fail(struct fault *f, const char *fmt, ...)
 {
   va_list args;
   va_start(args, fmt);
-  snprintf(f->code, sizeof f->code, "bad_request");
-  vsnprintf(f->text, sizeof f->text, fmt, args);
+  fault_vwrite(f, "bad_request", fmt, args);
   va_end(args);
   return -1;
 }

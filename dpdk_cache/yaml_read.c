@@ -6,26 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int load(struct yaml_file *y, yaml_parser_t *parser, yaml_document_t *to)
-{
-  if (yaml_parser_load(parser, to))
-    return 0;
-  return fail(y->f, "%s:%zu: not YAML: %s", y->path, parser->problem_mark.line + 1,
-              parser->problem != NULL ? parser->problem : "unreadable");
-}
-
-/* A second document would be read by nobody. */
-static bool ends(struct yaml_file *y, yaml_parser_t *parser)
-{
-  yaml_document_t more;
-  if (load(y, parser, &more) < 0)
-    return false;
-  const yaml_node_t *root = yaml_document_get_root_node(&more);
-  if (root != NULL)
-    yaml_fail(y, root, "a second document begins before this: take out its \"---\"");
-  yaml_document_delete(&more);
-  return root == NULL;
-}
+#include "datapath/yaml_only.h"
 
 int yaml_open(struct yaml_file *y, const char *path, struct fault *f)
 {
@@ -40,15 +21,13 @@ int yaml_open(struct yaml_file *y, const char *path, struct fault *f)
     return fail(f, "out of memory");
   }
   yaml_parser_set_input_file(&parser, in);
-  bool ok = load(y, &parser, &y->doc) == 0;
-  if (ok && !ends(y, &parser)) {
-    yaml_document_delete(&y->doc);
-    ok = false;
-  }
+  struct fault why;
+  yaml_mark_t at;
+  bool ok = yaml_only(&parser, &y->doc, &at, &why);
   yaml_parser_delete(&parser);
   fclose(in);
   if (!ok)
-    return -1;
+    return fail(f, "%s:%zu: %s", path, at.line + 1, why.text);
   if (yaml_document_get_root_node(&y->doc) == NULL) {
     yaml_document_delete(&y->doc);
     return fail(f, "%s: the configuration is empty", path);

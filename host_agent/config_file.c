@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
+
+#include "datapath/yaml_only.h"
 
 struct reader {
   const char *path;
@@ -96,22 +97,6 @@ static int walk(struct reader *r, yaml_document_t *doc)
   return 0;
 }
 
-/* One document: a second one would be read by nobody. */
-static int document(struct reader *r, yaml_parser_t *parser, bool first)
-{
-  yaml_document_t doc;
-  if (!yaml_parser_load(parser, &doc))
-    return wrong(r, parser->problem_mark, "", parser->problem != NULL ? parser->problem : "no YAML");
-  const yaml_node_t *root = yaml_document_get_root_node(&doc);
-  int result = 0;
-  if (first)
-    result = walk(r, &doc);
-  else if (root != NULL)
-    result = wrong(r, root->start_mark, "", "a second document begins before this: take out its \"---\"");
-  yaml_document_delete(&doc);
-  return result;
-}
-
 int config_file_read(const char *path, const struct option *known, char *argv[CONFIG_ARGS_MAX + 1])
 {
   static char name[] = "datacast-agent";
@@ -133,9 +118,15 @@ int config_file_read(const char *path, const struct option *known, char *argv[CO
     return -1;
   }
   yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-  int result = document(&r, &parser, true);
-  if (result == 0)
-    result = document(&r, &parser, false);
+  yaml_document_t doc;
+  yaml_mark_t at;
+  struct fault why;
+  int result;
+  if (yaml_only(&parser, &doc, &at, &why)) {
+    result = walk(&r, &doc);
+    yaml_document_delete(&doc);
+  } else
+    result = wrong(&r, at, "", why.text);
   yaml_parser_delete(&parser);
   free(text);
   argv[r.n] = NULL;

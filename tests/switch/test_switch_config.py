@@ -29,6 +29,7 @@ def run(path: Path, text: str, *options: str, prefix: tuple[str, ...] = ()) -> s
     ("mtu: 9000", ["lacks 'nodes'"]),
     ("nodes: []", ["nodes is empty"]),
     ("nodes:\n" + NODE + "colour: red", ["c.yaml:3:", "unknown key 'colour'", "known: nodes, control"]),
+    ("nodes:\n" + NODE + "x" + "é" * 400 + ": 1", ["unknown key 'xé"]),  # cut within a letter
     ("nodes:\n" + NODE + "mtu: 1500\nmtu: 1500", ["c.yaml:4:", "'mtu' stands twice"]),
     ("nodes:\n" + NODE + "mtu: huge", ["c.yaml:3:", "'huge' is not a number"]),
     ("nodes:\n" + NODE + "mtu: 575", ["mtu 575 is out of range (576 to 16000)"]),
