@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from datacast.fabric_manager.api import ENV_URL, FabricManagerClient
 from datacast.services import config_file, daemon, privileges, tls
+from datacast.services.address import host_and_port
 from datacast.services.priority import PRIORITY_MAX, below, go_realtime
-from datacast.services.service import HttpServer, host_and_port, listen
+from datacast.services.service import HttpServer, listen
 from datacast.services.tokens import TokenFile
 
 from .api import DEFAULT_LISTEN

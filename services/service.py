@@ -20,10 +20,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from datacast.core.errors import DatacastError, UsageError
+from datacast.core.errors import DatacastError
 
 from . import framing
 from .acceptor import Acceptor
+from .address import ListenError, host_and_port
 from .connection import Connection
 from .problems import Problem
 from .tls import Security
@@ -38,22 +39,6 @@ so that no request meets a connection that is just being closed."""
 
 GRACE_S = 2
 """Requests under way when the service ends have so long."""
-
-
-class ListenError(DatacastError):
-    """An address cannot be listened on."""
-
-
-class AddressError(ListenError, UsageError):
-    """It is none."""
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Of `host:port`, an IPv6 address without its brackets. Raises AddressError."""
-    host, _, port = address.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise AddressError(f"{address!r} is no address: give host:port or unix:/path", what=address)
-    return host.strip("[]"), int(port)
 
 
 def listen(address: str, security: Security | None = None) -> socket.socket:

@@ -18,6 +18,8 @@ from typing import Any
 
 from datacast.core.errors import DatacastError, UsageError
 
+from .address import host_and_port
+
 SCHEME = "datacast://"
 ROLES = ("agent", "switch", "master", "fabric-manager", "controller")
 HANDSHAKE_S = 5.0
@@ -288,13 +290,13 @@ class Security:
     async def connect(
         self, address: str, roles: str, name: str | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To `host:port`; nothing is said to anybody else. Raises TlsError, OSError (see `explain`) or ValueError."""
+        """To `host:port`; nothing is said to anybody else. Raises TlsError, AddressError or OSError (see `explain`)."""
         self.check(address, "connecting to")
-        host, _, port = address.rpartition(":")
+        host, port = host_and_port(address)
         if self.identity is None:
-            return await asyncio.open_connection(host.strip("[]"), int(port))
+            return await asyncio.open_connection(host, port)
         reader, writer = await asyncio.open_connection(
-            host.strip("[]"), int(port), ssl=self.identity.client, ssl_handshake_timeout=HANDSHAKE_S
+            host, port, ssl=self.identity.client, ssl_handshake_timeout=HANDSHAKE_S
         )
         try:
             check_peer(writer.get_extra_info("peercert"), roles, name)

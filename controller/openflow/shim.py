@@ -48,7 +48,7 @@ from datacast.controller.openflow.rules import COOKIE
 from datacast.controller.southbound.config import Switch
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.state import PortInfo
-from datacast.services.service import host_and_port
+from datacast.services.address import host_and_port
 
 log = logging.getLogger("datacast.controller.openflow")
 

@@ -35,7 +35,8 @@ class Failure(_Message):
     @classmethod
     def cut(cls, code: str, message: str) -> Failure:
         """As long as it may be."""
-        return cls(code=code[:CODE_MAX], message=message[:MESSAGE_MAX])
+        why = Reason.cut(code, message)
+        return cls(code=why.code, message=why.message)
 
     @classmethod
     def of(cls, told: Reason | None) -> Failure | None:

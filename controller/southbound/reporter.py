@@ -18,7 +18,7 @@ from datacast.controller.southbound.config import Tls
 from datacast.controller.southbound.errors import SwitchError
 from datacast.controller.southbound.told import Heartbeat, Registration, ToFabricManager
 from datacast.services import framing
-from datacast.services.service import host_and_port
+from datacast.services.address import host_and_port
 from datacast.services.tls import Identity, TlsError, explain
 
 log = logging.getLogger("datacast.controller.reporter")

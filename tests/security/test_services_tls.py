@@ -21,6 +21,7 @@ from small import run, star, until
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.master.signalling import Connection, SignallingError
 from datacast.services import framing
+from datacast.services.address import AddressError
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.tls import Identity, Security, TlsError, is_local
 from lab import lab
@@ -452,3 +453,9 @@ def test_what_counts_as_loopback() -> None:
     with pytest.raises(TlsError, match="--insecure"):
         Security().check("10.0.0.1:1", "listening on")
     Security(insecure=True).check("10.0.0.1:1", "listening on")
+
+
+def test_what_is_no_address_is_named() -> None:
+    for address in ("127.0.0.1:x", "localhost:65536"):
+        with pytest.raises(AddressError, match=f"'{address}' is no address"):
+            asyncio.run(Security().connect(address, "agent"))
