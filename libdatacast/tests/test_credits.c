@@ -63,11 +63,29 @@ static void a_timeout_is_no_full_queue(void)
   drop(&s);
 }
 
+/* Of four packets in a row, as the source says that its path holds less. */
+static void those_that_came_before_a_credit_too_few_do_not_count(void)
+{
+  struct side s = make(1000, 16);
+  assert(assign(&s, 0, 1000, 0) == 0 && out(&s, 0) == 16);
+  uint32_t seq = 0;
+  assert(told(&s, 1, seq++, 48) == DC_RX_NEW && out(&s, 1) == 64);
+  for (unsigned turn = 0; turn < 3; turn++) {
+    for (unsigned k = 0; k < 3; k++)
+      assert(told(&s, 1, seq++, 32) == DC_RX_NEW && out(&s, 1) == 64);
+    assert(told(&s, 1, seq++, 48) == DC_RX_NEW && out(&s, 1) == 64);
+  }
+  for (unsigned k = 0; k < 4; k++)
+    assert(told(&s, 1, seq++, 32) == DC_RX_NEW && out(&s, 1) == (k < 3 ? 64 : 63));
+  drop(&s);
+}
+
 int main(void)
 {
   they_grow_at_once_and_are_given_up_one_by_one();
   a_loss_costs_none();
   a_timeout_is_no_full_queue();
+  those_that_came_before_a_credit_too_few_do_not_count();
   puts("credits: ok");
   return 0;
 }

@@ -354,7 +354,6 @@ static void a_retx_of_what_was_sent_already_waits_for_the_least_there_is(void)
   struct dc_node_cfg cfg = a_switch();
   bench_open(&b, &cfg);
   child_asks(&b, 1, 1, 1, 0);
-  b.now += 100 * DC_US;
   answer(&b, 7, 1, 1, 0, 100);
   for (uint32_t seq = 3; seq < 40; seq++) {
     child_asks(&b, 1, 1, seq, 0);

@@ -138,6 +138,17 @@ static void what_goes_by_patience_measures_nothing(void)
   assert(p.windows == PATIENCE_WINDOWS + 1 && p.since == until && p.sent == 0);
 }
 
+static void a_moment_is_over_when_it_is_as_long_as_it_may_be(void)
+{
+  dc_time now = DC_SEC;
+  struct patience p = steady(&now);
+  patience_rate(&p, now, rate_of(10), BYTES);
+  patience_sent(&p, now + GRACE - 1, 5, 0, BYTES);
+  assert(p.sent == 0 && p.since == now + GRACE - 1);
+  patience_sent(&p, now + GRACE, 5, 0, BYTES);
+  assert(p.sent == 5 && p.since == now + GRACE - 1);
+}
+
 int main(void)
 {
   the_usual_is_the_least_of_the_last_windows();
@@ -147,6 +158,7 @@ int main(void)
   it_lasts_its_time_and_rests_for_ten_times_as_long();
   it_ends_with_more_duplicates_than_are_borne_with();
   what_goes_by_patience_measures_nothing();
+  a_moment_is_over_when_it_is_as_long_as_it_may_be();
   puts("patience ok");
   return 0;
 }

@@ -73,6 +73,21 @@ static void what_is_lost_with_all_others_is_asked_for_after_a_round_trip(void)
   drop(&s);
 }
 
+/* What was asked for at the moment when the timer ended is as new as what is asked for later. */
+static void what_was_asked_for_when_the_timer_ended_is_not_lost_with_the_others(void)
+{
+  struct side s = make(20, 4);
+  assert(assign(&s, 0, 20, 0) == 0);
+  for (uint32_t q = 0; q < 3; q++)
+    assert(asked(s.r, 0, in, 1) == 1 && in[0].seq == q);
+  assert(asked(s.r, 100 * DC_MS, in, CAP) == 2 && in[0].flags == DC_FLAG_RETX && in[1].seq == 3);
+  assert(data(&s, 110 * DC_MS, 0) == DC_RX_NEW);
+  EXPECT(&s, 110 * DC_MS, 0, 4);
+  EXPECT_NOTHING(&s, 210 * DC_MS - 1);
+  EXPECT(&s, 210 * DC_MS, DC_FLAG_RETX, 1, 2);
+  drop(&s);
+}
+
 /* Had one of the others come, too, they are late and no more. */
 static void what_is_late_waits_for_the_timer_alone(void)
 {
@@ -112,6 +127,23 @@ static void all_held(struct side *s, uint32_t count)
   assert(assign(s, 0, count, 0) == 0 && asked(s->r, 0, in, CAP) == count);
   for (uint32_t q = 0; q < count; q++)
     assert(data(s, 1, q) == DC_RX_NEW);
+}
+
+/* Who fetches a bad block again asks until it has it, gone or not. */
+static void who_has_left_still_fetches_again_what_was_bad(void)
+{
+  struct side s = make(16, 4);
+  assert(assign(&s, 0, 16, 0) == 0);
+  EXPECT(&s, 0, 0, 0, 1, 2, 3);
+  assert(data(&s, 1, 0) == DC_RX_NEW && data(&s, 1, 1) == DC_RX_NEW);
+  assert(dc_pieces_drop_block(s.pieces, 0) == 2 && dc_receiver_refetch(s.r, 0, 2) == 2);
+  EXPECT(&s, 2, DC_FLAG_NOCACHE, 0, 1);
+  dc_receiver_leave(s.r);
+  EXPECT(&s, DC_SEC, DC_FLAG_NOCACHE | DC_FLAG_RETX, 0, 1);
+  assert(data(&s, DC_SEC, 0) == DC_RX_NEW && data(&s, DC_SEC, 1) == DC_RX_NEW);
+  dc_receiver_counters(s.r, &c);
+  assert(c.outstanding == 0 && dc_receiver_idle(s.r) && dc_receiver_next_wake(s.r) == DC_NEVER);
+  drop(&s);
 }
 
 /* Also with what is fetched again, when nothing is left behind it. */
@@ -356,6 +388,8 @@ int main(void)
   a_batch_is_half_of_the_credits_and_eight_numbers_at_most();
   how_long_an_answer_took_is_reckoned_from_the_first_question();
   what_is_lost_with_all_others_is_asked_for_after_a_round_trip();
+  what_was_asked_for_when_the_timer_ended_is_not_lost_with_the_others();
+  who_has_left_still_fetches_again_what_was_bad();
   what_is_late_waits_for_the_timer_alone();
   who_has_left_waits_for_what_is_out_and_no_longer();
   the_last_of_what_is_fetched_again_says_so();
