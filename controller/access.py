@@ -215,7 +215,7 @@ def _check_local(headers: dict[str, str], server: Any) -> None:
         return
     for name in ("host", "origin"):
         value = headers.get(name)
-        where = value if name == "host" or value is None else urlsplit(value).netloc
+        where = value if name == "host" or value is None else _netloc(value)
         if value is not None and not is_local(where or ""):
             raise Problem(
                 403,
@@ -226,11 +226,19 @@ def _check_local(headers: dict[str, str], server: Any) -> None:
             )
 
 
+def _netloc(url: str) -> str:
+    """Empty: it is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
 def _check_origin(headers: dict[str, str]) -> None:
     """A browser sends the cookie by itself, so what changes something must come from the console's own pages. Raises
     Problem."""
     origin = headers.get("origin", "")
-    if urlsplit(origin).netloc != headers.get("host"):
+    if _netloc(origin) != headers.get("host"):
         raise Problem(
             403,
             "forbidden",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Annotated
+from urllib.parse import unquote
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from fastapi import Body, FastAPI, Header, Query, Response
@@ -11,7 +12,7 @@ from fastapi import Body, FastAPI, Header, Query, Response
 from datacast.origins.ranges import PIECES_MAX
 from datacast.services.service import answer
 
-from .api import GroupSpec, Name, orders
+from .api import BY_MAX, GroupSpec, Name, orders
 from .api import Path as FilePath
 from .api.records import Cordon, Disk, Fetched, GroupSummary, Host, MasterOf
 from .fabric import Fabric
@@ -22,7 +23,8 @@ from .rights import only
 PAGE_MAX = 1000
 Count = Annotated[int, Ge(0), Le(1 << 63)]
 Key = Annotated[str | None, Header(alias="idempotency-key", pattern=r"^[!-~]{1,256}$")]
-By = Annotated[str, Header(alias="x-datacast-by", max_length=256)]
+By = Annotated[str, Header(alias="x-datacast-by", max_length=3 * 4 * BY_MAX)]
+"""Written as in a URL: a header takes neither all letters nor ends of lines."""
 Bps = Annotated[int, Ge(1000), Le(10**15), Body(embed=True)]
 Label = Annotated[str, MinLen(1), MaxLen(330)]
 
@@ -40,7 +42,8 @@ def add_group_routes(app: FastAPI, fabric: Fabric, groups: Groups) -> None:
         idempotency_key: Key = None,
         x_datacast_by: By = "",
     ) -> Response:
-        record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), x_datacast_by, idempotency_key)
+        by = unquote(x_datacast_by)
+        record = await groups.create(spec, x_datacast_accepted_ns or time.time_ns(), by, idempotency_key)
         return record_of(record, 201)
 
     @app.post("/plan", dependencies=controller)

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -53,6 +54,9 @@ LIVE_MAX = 4096
 AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
 """So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
+PLANS = 2
+"""Requests for a plan that are computed at once: whoever asks for many holds up those who ask likewise, and no group or
+worker that waits for a thread."""
 
 
 class Groups:
@@ -80,6 +84,7 @@ class Groups:
             fabric, kept, self._live, self.admission, self.carried, self._do, self._spawn, self.divider.again
         )
         self._return_s = 0.0
+        self._plans = ThreadPoolExecutor(PLANS, "plans")
 
     async def begin(self, replica: Replica) -> None:
         """With what the store holds. Raises StoreError."""
@@ -101,6 +106,7 @@ class Groups:
     async def stop(self) -> None:
         """Groups go on without this one."""
         self.kept.deposed = True
+        self._plans.shutdown(wait=False, cancel_futures=True)
         self.placing.workers.close()
         for task in tuple(self._tasks):
             task.cancel()
@@ -217,7 +223,8 @@ class Groups:
     async def plan(self, spec: GroupSpec, size: int | None) -> Plan:
         """What it would get now. Raises Problem."""
         await self._agents_return(self._members_of(spec))
-        return await asyncio.to_thread(self._dry_run(spec).plan, size)
+        dry = self._dry_run(spec)
+        return await asyncio.get_running_loop().run_in_executor(self._plans, dry.plan, size)
 
     def _dry_run(self, spec: GroupSpec) -> DryRun:
         return DryRun(self.fabric, self.sets.all(), self.divider, spec)
@@ -294,13 +301,14 @@ class Groups:
         record = self.get(group)
         if record.state in ("failed", "partial"):
             self._room()
-            missing = [name for name in record.receivers if name not in record.done]
+            done = record.done
+            missing = [name for name in record.receivers if name not in done]
             await self._agents_return([*record.spec.roots, *missing])
             there = {name for name, node in self.fabric.nodes.items() if node.registered}
-            if there.isdisjoint(record.spec.roots):
+            if missing and there.isdisjoint(record.spec.roots):  # else all have it, and nobody said so
                 raise requests.no_agent(record.spec.source)
-            if there.isdisjoint(missing):
-                raise requests.no_agent(missing[0] if missing else record.spec.source)
+            if missing and there.isdisjoint(missing):
+                raise requests.no_agent(missing[0])
         return await self._do(group, Resume())
 
     async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> Record:
@@ -344,6 +352,9 @@ class Groups:
             return ReportAnswer(state=(await self._do(report.group, Reported(report, lease))).state)
         except Problem as problem:
             return ReportAnswer(code="stale" if problem.status == 404 else problem.code, error=problem.message)
+        except Exception as error:  # of one group: its worker tells of others with it, and they go on
+            log.exception("group %s: a report", report.group)
+            return ReportAnswer(code="internal", error=repr(error))
 
     # ---- one event after another ----
     @contextlib.asynccontextmanager
@@ -437,9 +448,9 @@ class Groups:
         self.placing.ended(group)
 
     async def _forget_oldest(self) -> None:
-        """The oldest finished groups beyond what is kept."""
+        """Those that ended first, beyond what is kept."""
         ended = [held for held in self._groups.values() if machine.final(held.record)]
-        ended.sort(key=lambda held: held.record.created_ns)
+        ended.sort(key=lambda held: held.record.finished_ns or 0)
         for held in ended[: max(0, len(ended) - KEEP_GROUPS)]:
             async with held.lock:  # it may just be resumed
                 if not machine.final(held.record) or self._groups.get(held.record.id) is not held:

@@ -23,7 +23,7 @@ from msgspec import structs
 from datacast.core.lists import few
 from datacast.services.problems import Problem
 
-from .api import FINAL_STATES, GroupState, orders
+from .api import FINAL_STATES, GroupSpec, GroupState, orders
 from .api.reports import GroupFailure, MasterReport, Progress, ReceiverFigures
 from .record import Record
 
@@ -310,7 +310,12 @@ def _resume(record: Record, event: Resume) -> Outcome:
 
 def _join(record: Record, event: Join) -> Outcome:
     _must_run(record)
-    after = record
+    after, there = record, record.dest_paths.get(event.host, record.spec.dest_path)
+    if event.dest_path not in (None, there) and _is_served(record, event.host):
+        raise Problem(
+            409, "is_receiver", f"{event.host} receives group {record.id} already, as {there}", what=event.host,
+            remedy="leave its path out, or remove it first",
+        )  # fmt: skip
     if event.dest_path is not None:
         after = replace(after, dest_paths={**record.dest_paths, event.host: event.dest_path})
     if event.host not in record.receivers:
@@ -318,6 +323,13 @@ def _join(record: Record, event: Join) -> Outcome:
         after = replace(after, progress=structs.replace(after.progress, receivers=known))
         after = after.with_receivers([*record.receivers, event.host])
     return Outcome(after, (Tell(orders.Join(host=event.host, dest_path=event.dest_path)),))
+
+
+def _is_served(record: Record, host: str) -> bool:
+    """By a master, which has told it where the file is to be; or it has it."""
+    figures = record.progress.receivers.get(host)
+    ended = figures is not None and figures.state in ("failed", "cancelled")
+    return record.epoch > 0 and host in record.receivers and not ended
 
 
 def _leave(record: Record, event: Leave) -> Outcome:
@@ -333,7 +345,22 @@ def _leave(record: Record, event: Leave) -> Outcome:
     names = [name for name in record.receivers if name != event.host]
     if not names:  # nobody is left who could be done
         return _cancel(record, Cancel())
-    return Outcome(record.with_receivers(names), (Tell(orders.Leave(host=event.host)),))
+    after = replace(record, spec=_without_fetcher(record, event.host)).with_receivers(names)
+    return Outcome(after, (Tell(orders.Leave(host=event.host)),))
+
+
+def _without_fetcher(record: Record, host: str) -> GroupSpec:
+    """Of a URL: it fetches no more. Raises Problem: nobody else would."""
+    spec = record.spec
+    if spec.url is None or host not in spec.roots:
+        return spec
+    others = [name for name in spec.roots if name != host]
+    if not others:
+        raise Problem(
+            409, "last_fetcher", f"of group {record.id} {host} alone fetches, for the others too", what=host,
+            remedy="cancel the group, and start one with other fetchers",
+        )  # fmt: skip
+    return replace(spec, source=others[0], other_sources=others[1:])
 
 
 def _must_run(record: Record) -> None:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 import time
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 # What the first request and the first division of links would load: whoever takes over has no time for it.
 daemon.load_ahead("anyio._backends._asyncio", "numpy.ma")
+
+log = logging.getLogger("datacast.fabric_manager")
 
 SWEEP_S = 0.1
 EXPECT_S = 8.0
@@ -158,7 +161,10 @@ class FabricManager:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.groups.placing.sweep()
+            try:
+                self.groups.placing.sweep()
+            except Exception:  # without it nobody's lease would ever end again, and no group would begin
+                log.exception("a look at groups and workers")
 
     async def successor(self) -> None:
         """Until another fabric manager follows, which leads when this one stops: that one may be starting yet. Not for

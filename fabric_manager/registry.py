@@ -19,7 +19,7 @@ from datacast.services.tls import PLAIN, Peer, Security, StrangerError, check_pe
 from .api.topology import Change, LinkChange
 from .fabric import Fabric
 from .rights import REPORTERS, may_register
-from .told import FabricError, Heartbeat, LinkReport, Registration, away_ms
+from .told import NAME_MAX, FabricError, Heartbeat, LinkReport, Registration, away_ms
 
 log = logging.getLogger("datacast.fabric_manager")
 
@@ -200,6 +200,7 @@ class Registry:
             elif kind == "link":
                 self._link(LinkReport.read(message), names, writer)
             else:
+                kind = kind[:NAME_MAX]
                 raise FabricError("bad_request", f"unknown type {kind!r}", kind)
         except FabricError as error:
             self.reports["refused"] += 1

@@ -252,6 +252,8 @@ def fetchers_of_ranges(shards: Mapping[str, Sequence[str]], there: Sequence[str]
             if pieces(common(new, covered[-1])) == pieces(new):
                 continue
             chosen.append(name)
+            if len(chosen) > FETCHERS_MOST:
+                break  # however many more
             for at, before in enumerate(covered):
                 both = common(new, before)
                 covered[at] = [Range(*row) for row in ranges.union((r.first, r.count) for r in [*before, *new])]
@@ -259,7 +261,7 @@ def fetchers_of_ranges(shards: Mapping[str, Sequence[str]], there: Sequence[str]
         if len(chosen) <= FETCHERS_MOST:
             return chosen or order[:1]
     raise problem(
-        "bad_shards", "shards", f"these ranges need {len(chosen)} hosts to fetch them, {FETCHERS_MOST} may", "",
+        "bad_shards", "shards", f"these ranges need {len(chosen)} hosts or more to fetch them, {FETCHERS_MOST} may", "",
         "name fewer receivers with ranges of their own at a time",
     )  # fmt: skip
 
@@ -275,8 +277,9 @@ def with_shards(spec: GroupSpec, receivers: list[str]) -> GroupSpec:
     if (spec.url is not None and not at_site) or spec.sha256:
         what = "what a url names" if spec.url is not None else "a file whose whole SHA-256 is to be checked"
         raise problem("bad_shards", field, f"{what} goes to all receivers as a whole", "", f"leave {field} out")
+    there = set(receivers)
     for name, texts in spec.shards.items():
-        if name not in receivers:
+        if name not in there:
             raise problem("bad_shards", "shards", f"{name} is no receiver", name, "name receivers")
         for text in texts:
             try:
@@ -334,7 +337,7 @@ def with_left(spec: GroupSpec, find: Callable[[str], Record | None]) -> GroupSpe
 
 def check_late(spec: GroupSpec, host: str) -> None:
     """May this host become a receiver while the group runs? Raises Problem."""
-    if host in spec.roots:
+    if host in spec.roots and spec.url is None:
         raise problem("source_among_receivers", "host", f"{host} is the group's source", host, "it has the file")
     if spec.shards and host not in (spec.receivers or ()):
         raise Problem(

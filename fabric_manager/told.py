@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from datacast.core.errors import DatacastError
@@ -17,6 +18,9 @@ PORTS_MAX = 65535
 AWAY_MS_MAX = 10_000
 """As neighbours (libdatacast/include/datacast/hello.h)."""
 REASONS_MAX, REASON_MAX = 64, 64
+TEXT_MAX, IFNAME_MAX, ROOTS_MAX = 4096, 64, 16
+"""Letters of what a node says of itself, of a port's name, and folders: it is told to all who follow the topology, and
+kept for those who come again."""
 COUNTED = ("forwarded", "interests", "hits", "trees", "bytes")
 
 
@@ -61,12 +65,12 @@ class Registration:
     def read(cls, message: Message) -> Registration:
         """Raises FabricError."""
         name, kind, cache = message.get("node"), message.get("kind"), message.get("cache")
-        if not isinstance(name, str):
-            raise FabricError("unknown_node", f"no topology has a node {name!r}", str(name))
+        if not isinstance(name, str) or len(name) > TEXT_MAX:
+            raise FabricError("unknown_node", f"no topology has a node {str(name)[:NAME_MAX]!r}", str(name)[:NAME_MAX])
         msd = _count(message.get("msd"))
         return cls(
             node=name,
-            kind=kind if isinstance(kind, str) else repr(kind),
+            kind=(kind if isinstance(kind, str) else repr(kind))[:NAME_MAX],
             addr=_text(message.get("addr")),
             ports=_ports(name, message.get("ports", [])),
             pid=_count(message.get("pid")),
@@ -150,7 +154,9 @@ def _ports(node: str, told: Any) -> tuple[PortTold, ...]:
     rows: list[Any] = told[:PORTS_MAX] if isinstance(told, list) else [None]
     if not all(isinstance(p, dict) and _is_port(p.get("port")) and isinstance(p.get("up", True), bool) for p in rows):
         raise FabricError("bad_request", f"node {node}: ports must be a list of {{port, up}}", node)
-    return tuple([PortTold(p["port"], p.get("up", True), _text(p.get("ifname")), _count(p.get("mtu"))) for p in rows])
+    return tuple(
+        [PortTold(p["port"], p.get("up", True), _text(p.get("ifname"), IFNAME_MAX), _count(p.get("mtu"))) for p in rows]
+    )
 
 
 def _counted(told: Message) -> Counted:
@@ -171,8 +177,8 @@ def _counts(told: Message, keys: tuple[str, ...] | None = None) -> dict[str, int
     return {key: n for key in (told if keys is None else keys) if (n := _count(told.get(key))) is not None}
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _text(value: Any, most: int = TEXT_MAX) -> str | None:
+    return value if isinstance(value, str) and len(value) <= most else None
 
 
 def _object(value: Any) -> Message:
@@ -180,4 +186,5 @@ def _object(value: Any) -> Message:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
+    found = (v for v in value if _text(v) is not None) if isinstance(value, list) else ()
+    return tuple(islice(found, ROOTS_MAX))

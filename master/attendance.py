@@ -164,6 +164,7 @@ class Attendance:
         if member is None or member.role != "receiver" or member.final:
             return
         member.state, member.error = "cancelled", GroupFailure(code="left", message=f"{name} left the group")
+        member.sends = False  # what it has fetched and not sent yet another fetches, or sends
         self._reactions.others = True
         await self._crew.visits.dismiss(member, "left the group", keep=False)
         self._reactions.kick()

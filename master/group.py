@@ -387,6 +387,7 @@ class Group:
         wake = self.transfer.wake
         poll = self._tasks.spawn(self._poll_loop())
         while not self._served():
+            wake.clear()  # before anything is looked at: what comes while members are asked counts
             if self._stop_reason:
                 raise self._stop_reason
             self.crew.check_source()
@@ -399,7 +400,6 @@ class Group:
                 self._holders.deal(self._look_s, now)
             await self._attendance.serve_those_aside()
             self.feeding.feed(self._look_s)
-            wake.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.feeding.tick_s(self._look_s)):
                     await wake.wait()

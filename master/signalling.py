@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -81,13 +82,14 @@ class Named(Protocol):
 
 
 M = TypeVar("M", bound=Named)
-WALKING_S = 0.1
-
+WALKING_S, WALK_S = 0.1, 600.0
+"""So often one that walks is asked, and so long at most: of one that never gets through the group hears why."""
 
 async def until_walked(members: list[M], ask: Callable[[list[M]], Awaitable[Results[A]]]) -> Results[A]:
-    """One that looks through a large directory says so (`walking`) after half a second, and is asked again."""
-    results = await ask(members)
-    while waits := [m for m in members if results.of(m.name).code == "walking"]:
+    """One that looks through a large directory says so (`walking`) after half a second, and is asked again; not for
+    ever."""
+    results, end = await ask(members), time.monotonic() + WALK_S
+    while (waits := [m for m in members if results.of(m.name).code == "walking"]) and time.monotonic() < end:
         await asyncio.sleep(WALKING_S)
         more = await ask(waits)
         results |= {m.name: more.of(m.name) for m in waits}

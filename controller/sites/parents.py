@@ -96,7 +96,10 @@ class Parents:
         """`site` gives this order; what cannot be done it is told."""
         if order.id in self._book.groups:
             group = self._book.groups[order.id]
-            if group.parent != site and order.spec.receivers == group.asked:
+            if group.parent is None:  # nor does anybody get its bytes who orders it: it was not given to that site
+                text = f"the group begins at {self._name}: {site} cannot order it there"
+                await self._refuse(site, order, "cycle", text)
+            elif group.parent != site and order.spec.receivers == group.asked:
                 # Another way to the same group. Only the first one hears how it does: sites may be joined in a ring.
                 if site not in group.others:
                     await self._book.save(self._book.put(group, others=[*group.others, site]))

@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 from datacast.services import framing
 from datacast.services.problems import JsonClient, segment
@@ -69,6 +70,8 @@ __all__ = [
 DEFAULT_URL = "http://127.0.0.1:7501"
 DEFAULT_SIGNALLING = "127.0.0.1:7500"
 ENV_URL = "DATACAST_FABRIC_MANAGER"
+BY_MAX = 256
+"""Letters of whose request it is."""
 BREATH_S = 0.001
 """So long a worker writes reports without others getting their turn."""
 
@@ -106,7 +109,7 @@ class FabricManagerClient(JsonClient):
         self, spec: GroupSpec, accepted_ns: int | None = None, by: str = "", key: str | None = None
     ) -> GroupRecord:
         """`accepted_ns`: when the request arrived at the caller; `by`: whose it is; `key`: their name for it."""
-        headers = {"x-datacast-by": by} if by else {}
+        headers = {"x-datacast-by": quote(by[:BY_MAX], errors="replace")} if by else {}
         if accepted_ns:
             headers["x-datacast-accepted-ns"] = str(accepted_ns)
         if key is not None:

@@ -116,12 +116,13 @@ class Store(ABC):
     async def close(self) -> None: ...
 
 
-def own(there: Entry | None, value: str | None, refused: StoreError) -> int:
+def own(there: Entry | None, value: str | None, expected: int, refused: StoreError) -> int:
     """Of a write that was refused when it was asked for again, and of which nobody knows whether the first try was
-    carried out: its revision, where `there` is what was to be written (`value`; None: nothing). Else raises what was
-    said. Of two who write the same over the same revision both may be told that it is theirs."""
-    if (there and there.value) == value:
-        return there.revision if there else 0
+    carried out: its revision, where `there` is what was to be written (`value`; None: nothing) in place of `expected`.
+    Else raises what was said. Of two who write the same over the same revision both may be told that it is theirs."""
+    revision = there.revision if there else 0
+    if revision != expected and (there and there.value) == value:
+        return revision
     raise refused
 
 

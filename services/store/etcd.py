@@ -167,7 +167,7 @@ class EtcdStore(Store):
         if guard is not None and (leads.revision if leads else 0) != guard.revision:
             refused = Lost(f"{guard.key} is another's now", what=guard.key)
         if unsure:
-            return own(there, value, refused)
+            return own(there, value, expected, refused)
         raise refused
 
     async def put(

@@ -4,7 +4,8 @@ many seconds, and how many of the eight. Prints what became of the group as JSON
 
 What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does,
 from the first question on), `deny` (later, while they fetch), `change` (they say that it is another object now),
-`crawl` (what they ask for from then on comes CRAWLS times as slowly)."""
+`crawl` (what they ask for from then on comes CRAWLS times as slowly), `leave` (they are taken out of the group), `lead`
+(the same, and of the eight the first ones, where requests begin)."""
 
 from __future__ import annotations
 
@@ -58,6 +59,9 @@ class Fetcher(Agent):
     wrong: dict[str, str]
     """What those answer who are to fetch and cannot: a code, by host."""
     slow: set[str]
+    left: set[str]
+    """Taken out of the group; those that are opened again all the same."""
+    opened: set[str]
     busy_to = 0.0
 
     def __init__(self, *given: Any) -> None:
@@ -72,6 +76,7 @@ class Fetcher(Agent):
         return super()._stat(part)
 
     def _open(self, group: str, part: Message, body: Message, writer: asyncio.StreamWriter) -> Message:
+        self.opened |= {self.name} & self.left
         if group not in self.roles and self.plane.loop.now < self.busy_to:
             return {"ok": False, "code": "busy", "error": "the file is being written out"}
         return super()._open(group, part, body, writer)
@@ -139,6 +144,10 @@ class Outcome:
     took_s: float
     told_twice: int
     """Bytes, in the group's report."""
+    there: list[str]
+    """Who has it."""
+    opened: list[str]
+    """Who was opened again though it had been taken out."""
     gone: int
     """How often a root was given up."""
     back: int
@@ -157,11 +166,17 @@ class Gone(logging.Handler):
         self.back += "is back, and fetches again" in record.getMessage()
 
 
+async def until_gone(agent: Agent | None, group: str) -> None:
+    while agent is not None and group in agent.roles:
+        await asyncio.sleep(0.01)
+
+
 async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gone) -> Outcome:
     names = list(cluster.hosts)
     fetchers = names[:FETCHERS]
     wrong = dict.fromkeys(fetchers[FETCHERS - many :], WRONG[what]) if what in WRONG else {}
     Fetcher.wrong, Fetcher.slow = wrong if what == "refuse" else {}, set()
+    Fetcher.left, Fetcher.opened = set(), set()
     await asyncio.sleep(1.0)
     spec = {"url": "https://origin/object", "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
     async with PlainClient(cluster.urls) as client:
@@ -173,7 +188,14 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
             await asyncio.sleep(STARVED_S)
         Fetcher.wrong = wrong
         Fetcher.slow = set(fetchers[FETCHERS - many :]) if what == "crawl" else set()
-        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not (wrong or Fetcher.slow)]
+        leaving = {"leave": fetchers[FETCHERS - many :], "lead": fetchers[:many]}.get(what, [])
+        for name in leaving:
+            cluster.watch.dropping.add(group)
+            await client.remove_receiver(group, name)
+            await until_gone(cluster.agents[name].agent, group)
+            Fetcher.left.add(name)
+        spared = bool(wrong or Fetcher.slow or leaving)
+        slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not spared]
         Fetcher.busy_to = cluster.loop.now + for_s + BUSY_S if what == "busy" else 0.0
         await asyncio.gather(*(slot.kill(for_s) if what in ("kill", "busy") else slot.pause(for_s) for slot in slots))
         cluster.plane.share = 1.0
@@ -184,7 +206,9 @@ async def _group(cluster: Cluster, what: str, for_s: float, many: int, gone: Gon
     return Outcome(
         told["state"], told["error"], blocks, Fetcher.asked.total(), sum(n > 1 for n in Fetcher.asked.values()),
         dict(Fetcher.by), before, dict(Fetcher.vain), cluster.loop.now - began,
-        (told["report"] or {}).get("refetched_bytes") or 0, gone.count, gone.back, cluster.watch.violations,
+        (told["report"] or {}).get("refetched_bytes") or 0,
+        [name for name, receiver in told["receivers"].items() if receiver["state"] == "done"], sorted(Fetcher.opened),
+        gone.count, gone.back, cluster.watch.violations,
     )  # fmt: skip
 
 

@@ -105,13 +105,13 @@ class SimulatedStore(Store):
             raise answer
         return answer
 
-    async def _write(self, work, key, value):
+    async def _write(self, work, key, value, expected):
         def again():
             try:
                 return work()
             except StoreError as refused:
                 kept = self.disk.entries.get(key)
-                return own(kept and kept.entry, value, refused)
+                return own(kept and kept.entry, value, expected, refused)
 
         return await self._do(work, key, again)
 
@@ -138,7 +138,7 @@ class SimulatedStore(Store):
                 told(key, value, self._process)
             return self.disk.revision
 
-        return await self._write(work, key, value)
+        return await self._write(work, key, value, expected)
 
     async def delete(self, key: str, expected: int, *, guard: Guard | None = None) -> None:
         def work() -> None:
@@ -147,7 +147,7 @@ class SimulatedStore(Store):
             for told in self.disk.on_write:
                 told(key, None, self._process)
 
-        await self._write(work, key, None)
+        await self._write(work, key, None, expected)
 
     async def grant(self, ttl_s: float) -> int:
         def work() -> int:

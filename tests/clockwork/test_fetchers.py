@@ -84,6 +84,15 @@ def test_who_is_refused_while_it_fetches_leaves_the_rest_to_others() -> None:
     assert set(told["vain"].values()) == {1}, "each is ordered no more once it was refused"
 
 
+@pytest.mark.parametrize(("what", "many", "left"), [("leave", 3, "567"), ("lead", 1, "0")])
+def test_fetchers_that_are_taken_out_of_the_group_are_done_without(what: str, many: int, left: str) -> None:
+    """What they had fetched and not sent nobody ever sent; and the first of them was opened again."""
+    told = fetch(SIZE, what, 0, many)
+    assert set(told["there"]) == {str(name) for name in range(15)} - set(left) and told["gone"] == many, told
+    assert all(told["by"][name] == told["by_before"][name] for name in left) and not told["opened"], told
+    assert told["again"] <= many * 15 * EACH, told
+
+
 def test_an_object_that_becomes_another_one_ends_the_group() -> None:
     assert fetch(SIZE, "change", 0, 1, "failed")["error"]["code"] == "changed"
 

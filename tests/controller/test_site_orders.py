@@ -103,6 +103,18 @@ def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
     assert kept.others == ["oak"]  # also after the controller was started again
 
 
+@pytest.mark.parametrize("receivers", [[], ["all"]])
+def test_a_site_that_orders_a_group_of_this_one_is_not_given_it_for_that(receivers: list[str]):
+    """It could read what was never meant for it, once it knew the group's id."""
+    at = site()
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"])
+    at.groups[ID] = SiteGroup(id=ID, spec=spec, size=1 << 20, local="g-1", parts={"oak": Part(receivers=["all"])})
+    given(at, ("sfo", order(["sfo"], receivers)))
+    ((whose, told),) = at.peers.told  # type: ignore[attr-defined]
+    assert whose == "sfo" and told.error and told.error.code == "cycle" and "begins at syd" in told.error.message
+    assert at.offered(ID, "sfo") is None and at.offered(ID, "oak") is not None
+
+
 def test_a_chain_of_sites_that_is_too_long_ends_with_a_word_about_it():
     """Else the order for the next one could not be told, and none after it."""
     at, path = site(), [f"s{n}" for n in range(15)] + ["sfo"]

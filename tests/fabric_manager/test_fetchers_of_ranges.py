@@ -6,7 +6,10 @@ import random
 
 import pytest
 
+from datacast.fabric_manager import requests
+from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.requests import END, FETCHERS_MOST, fetchers_of_ranges
+from datacast.origins.ranges import Range
 from datacast.services.problems import Problem
 from datacast.services.ranges import spans
 
@@ -43,3 +46,33 @@ def test_more_parts_than_hosts_may_fetch_are_refused() -> None:
     shards = {f"h{n}": [f"{n}-{n}"] for n in range(FETCHERS_MOST + 1)}
     with pytest.raises(Problem, match=f"need {FETCHERS_MOST + 1} hosts"):
         fetchers_of_ranges(shards, [*shards])
+
+
+def test_how_many_would_be_needed_is_not_counted_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of hosts with ranges of their own it took minutes, in which the fabric manager heard nobody; whoever
+    may look could ask for that, with a plan."""
+    asked = 0
+    own = requests.common
+
+    def common(*rows: list[Range]) -> list[Range]:
+        nonlocal asked
+        asked += 1
+        return own(*rows)
+
+    monkeypatch.setattr(requests, "common", common)
+    shards = {f"h{n}": [f"{n}-{n}"] for n in range(2000)}
+    with pytest.raises(Problem, match=f"need {FETCHERS_MOST + 1} hosts or more"):
+        fetchers_of_ranges(shards, [*shards])
+    assert asked < 10 * FETCHERS_MOST
+
+
+def test_of_thousands_of_receivers_each_range_finds_its_own_at_once() -> None:
+    """For each of them all were looked through: seconds, in which the fabric manager heard nobody."""
+
+    class Listed(list[str]):
+        def __contains__(self, name: object) -> bool:
+            raise AssertionError("it is looked through")
+
+    names = [f"h{n}" for n in range(100)]
+    spec = GroupSpec(source="s", source_path="/f", shards={name: ["0-9"] for name in names})
+    assert requests.with_shards(spec, Listed(names)) is spec

@@ -262,3 +262,45 @@ def test_a_group_whose_resuming_was_written_without_an_answer_is_not_forgotten_a
 
     told, record = run(scenario())
     assert told == ["store", "not_ended"] and record["state"] == "done"
+
+
+def test_a_report_that_nobody_can_deal_with_stops_no_other_groups(caplog: pytest.LogCaptureFixture) -> None:
+    """Its worker was told of none of them that its end was written down, and told all of it again for ever."""
+
+    async def scenario() -> str:
+        async with lab(star(5), rates=[100.0]) as it:
+            broken = await it.start("h0", ["h1"], 20_000_000, "/srv/long")
+            other = await it.start("h2", ["h3", "h4"], 200_000, "/srv/short")
+            await it.running(broken)
+            carried = it.manager.groups.carried
+            follow = carried.follow
+
+            def fails(record, ended):
+                if record.id == broken["id"] and not ended:
+                    raise RuntimeError("nobody thought of it")
+                return follow(record, ended)
+
+            carried.follow = fails
+            assert (await it.end(other))["state"] == "done"
+            await until(lambda: not it.world.agents["h3"].roles, "its members were let go")
+            carried.follow = follow
+            await it.client.cancel_group(broken["id"])
+            return (await it.end(broken))["state"]
+
+    assert run(scenario()) == "cancelled" and "nobody thought of it" in caplog.text
+
+
+def test_a_look_at_groups_that_breaks_is_not_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> str:
+        async with lab(star(3), rates=[100.0]) as it:
+
+            def fails(*_):
+                raise RuntimeError("nobody thought of it")
+
+            it.manager.groups.placing.balance.look = fails
+            group = await it.start("h0", ["h1", "h2"], 2_000_000)
+            await it.running(group)
+            await it.masters.kill(group["id"])  # which a look finds out
+            return (await it.end(group))["state"]
+
+    assert run(scenario()) == "done" and "nobody thought of it" in caplog.text

@@ -238,6 +238,31 @@ def test_receivers_come_and_go_and_the_last_one_takes_the_group_with_it() -> Non
         assert (told["status"], told["code"]) == (status, code) and known.id in told["detail"] and told["remedy"]
 
 
+def test_who_receives_already_gets_no_other_path() -> None:
+    """It was taken, and told from then on: the file came where it had been ordered first."""
+    for record in (running(), after(running(), report(running(), "running", receivers=done("a")))):
+        with pytest.raises(Problem) as refused:
+            apply(record, Join("a", "/elsewhere"), 1)
+        assert (refused.value.status, refused.value.code) == (409, "is_receiver") and "as f" in refused.value.message
+        assert after(record, Join("a"), Join("a", "f")).dest_paths == {"a": "f"}
+    failed = {"a": ReceiverFigures(state="failed")}
+    for record in (fresh(), after(running(), report(running(), "running", receivers=failed))):
+        assert after(record, Join("a", "/elsewhere")).dest_paths == {"a": "/elsewhere"}
+
+
+def test_a_fetcher_that_leaves_fetches_no_more_and_the_last_one_stays() -> None:
+    """It was asked for the URL as for a file of its own, by the next master, and could not come back."""
+    spec = GroupSpec(url="https://h/f", source="a", other_sources=["b"], receivers=["a", "b", "c"], dest_path="f")
+    record = after(machine.new(Record(id="g-1", spec=spec)).record, Leave("c"), Leave("a"))
+    assert record.receivers == ["b"] and record.spec.roots == ["b"]
+    record = after(record, Join("a"))
+    assert record.receivers == ["b", "a"] and record.spec.roots == ["b"]
+    with pytest.raises(Problem) as refused:
+        apply(record, Leave("b"), 1)
+    assert (refused.value.status, refused.value.code, refused.value.what) == (409, "last_fetcher", "b")
+    assert after(record, Leave("a"), Leave("b")).state == "cancelled"
+
+
 @pytest.mark.parametrize("heard", [False, True], ids=["nothing", "that it left"])
 def test_one_that_left_and_joins_again_is_not_done_with_the_others(heard: bool) -> None:
     """Its master may end before it hears of that, and may have heard that it left."""

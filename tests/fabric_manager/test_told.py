@@ -93,3 +93,22 @@ def test_a_node_that_is_added_has_a_name_of_64_printable_characters_at_most(name
         with pytest.raises(FabricError) as refused:
             fabric.numbered(wrong, spec)
         assert refused.value.code == "bad_name"
+
+
+@pytest.mark.parametrize("field", ["addr", "instance", "version", "control"])
+def test_what_a_node_says_of_itself_is_no_book(field: str) -> None:
+    """A host that registered again and again with megabytes had the fabric manager keep thousands of them."""
+    assert getattr(registration(**{field: "x" * 4096}), field) == "x" * 4096
+    assert getattr(registration(**{field: "x" * 4097}), field) is None
+
+
+def test_a_node_has_sixteen_folders_of_each_kind_and_short_names_of_ports() -> None:
+    roots = [f"/{n}" for n in range(40)]
+    told = registration(dest_roots=["x" * 4097, 7, *roots], source_roots=roots)
+    assert told.dest_roots == told.source_roots == tuple(roots[:16])
+    names = [port.ifname for port in registration(ports=[{"port": n, "ifname": "x" * (64 + n)} for n in (0, 1)]).ports]
+    assert names == ["x" * 64, None]
+    assert len(registration(kind="x" * 1000).kind) == 64
+    with pytest.raises(FabricError, match="no topology has a node") as refused:
+        registration(node="x" * 5000)
+    assert len(refused.value.message) < 200 and len(refused.value.what) == 64

@@ -52,7 +52,8 @@ def test_a_session_lives_in_a_cookie_and_ends_with_its_token(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "origin", [{}, {"origin": "null"}, {"origin": "http://evil"}, {"origin": "http://console:7581"}]
+    "origin",
+    [{}, {"origin": "null"}, {"origin": "http://["}, {"origin": "http://evil"}, {"origin": "http://console:7581"}],
 )
 def test_another_site_gives_no_orders_by_cookie(tmp_path: Path, origin: dict[str, str]) -> None:
     path = tmp_path / "tokens.json"

@@ -175,7 +175,8 @@ def test_without_tokens_no_web_page_gives_orders() -> None:
         async with lab(star(2)) as it, guarded(it.manager.url, None) as http:
             for good in ({}, {"host": "127.0.0.1:7580"}, {"host": "[::1]:7580"}, {"origin": "http://localhost:7580"}):
                 assert (await http.get("/groups", headers=good)).status_code == 200, good
-            for bad in ({"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}):
+            strange = ("https://evil.example", "null", "http://[")
+            for bad in ({"host": "evil.example"}, *({"origin": origin} for origin in strange)):
                 answer = await http.get("/groups", headers=bad)
                 assert answer.status_code == 403 and "--tokens" in answer.json()["remedy"], bad
 

@@ -23,6 +23,7 @@ from small import run
 
 from datacast.services.store import Conflict, Entry, Lost, StoreError, open_store
 from datacast.services.store import etcd as driver
+from datacast.services.store.base import own
 from datacast.services.store.etcd import TIMEOUT_S, EtcdStore
 from datacast.services.store.etcd_answers import Left, Renewed
 from datacast.services.store.sqlite import VERSION, SqliteStore
@@ -366,6 +367,18 @@ def test_what_another_has_written_since_an_answer_was_lost_is_a_conflict() -> No
         return said
 
     assert run(scenario()) == [f"a has revision {n}, not 7" for n in (9, 0, 9)]
+
+
+def test_the_same_value_that_stood_there_before_is_no_write_that_happened() -> None:
+    """Of a leader that was deposed before the key was written: it took the key `led`, which it had written once, for
+    its own, and led beside another."""
+    refused = Lost("leader is another's now")
+    with pytest.raises(Lost):
+        own(Entry("led", "me", 7), "me", 7, refused)
+    assert own(Entry("led", "me", 9), "me", 7, refused) == 9
+    assert own(None, None, 7, refused) == 0
+    with pytest.raises(Lost):
+        own(None, None, 0, refused)
 
 
 @pytest.mark.parametrize("body", ["[]", "{}", '{"header": {}}', '{"header": {"revision": "many"}}', '{"kvs": 7}', "no"])
