@@ -362,10 +362,6 @@ class OpenFlowServer:
         for part in encode(connection, message):
             connection.send_msg(part)
 
-    @staticmethod
-    def close(connection: Any) -> None:
-        connection.close()
-
     def stop(self) -> None:
         if self._socket is not None:
             sock, self._socket = self._socket, None

@@ -99,7 +99,7 @@ class Manager:
         text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
                 f"{first or 'elsewhere'}; the newcomer is refused")
         self.note(t_ns, "error", "claimed_twice", name, text)
-        return [Close(connection, name, text)]
+        return [Close(connection)]
 
     def connected(self, now: float, t_ns: int, name: str, connection: object, ports: Iterable[PortInfo], *,
                   peer: str = "", pipeline: Program | None = None) -> list[Effect]:

@@ -141,7 +141,7 @@ class Switches:
                 if isinstance(effect, Report) and self._reporter:
                     self._reporter.send(effect.message)
                 elif isinstance(effect, Close):
-                    self._close(effect.connection, effect.switch)
+                    effect.connection.close()
 
     def _send(self, name: str, messages: list[Any]) -> None:
         connection = self.manager.sessions[name].connection
@@ -172,7 +172,7 @@ class Switches:
             text = getattr(error, "details", lambda: "")() or str(error)
             with self._lock:
                 self.manager.refused(time.time_ns(), "write", f"the switch refuses a write: {text}", name)
-            self._close(connection, name)
+            connection.close()
 
         return Outbox(name, send, failed)
 
@@ -181,13 +181,7 @@ class Switches:
         self.manager.refused(time.time_ns(), "wedged", text, name)
         if name in self._outboxes:
             self._outboxes.pop(name)[1].close()
-        threading.Thread(target=self._close, args=(connection, name), daemon=True).start()  # closing may wait as well
-
-    def _close(self, connection: Any, name: str) -> None:
-        if self.config.switch(name).openflow:
-            self._server.close(connection)
-        else:
-            connection.close()
+        threading.Thread(target=connection.close, daemon=True).start()  # closing may wait as well
 
     def _registrations(self) -> list[Registration]:
         with self._lock:
@@ -213,7 +207,7 @@ class Switches:
         except SwitchError as error:
             with self._lock:
                 self.manager.refused(time.time_ns(), error.code, f"{peer}: {error.message}; it is turned away")
-            self._server.close(connection)
+            connection.close()
             return False
         with self._lock:
             if name in self._roles.seats:  # claimed twice: the first one stays

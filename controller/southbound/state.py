@@ -107,9 +107,7 @@ class Report:
 class Close:
     """End a connection: its peer is not welcome."""
 
-    connection: object
-    switch: str
-    why: str
+    connection: Any
 
 
 Effect = Send | Report | Close
