@@ -114,6 +114,8 @@ static void frames_that_cannot_be_forwarded_are_counted_by_reason(void)
   assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_LABEL) == 1);
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ + DC_PORT_MAX + 1, DC_LABEL_LOCAL}, 2);
   assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_LABEL) == 2);
+  write_stack(p, (uint32_t[]){DC_LABEL_ADJ + DC_PORT_MAX, DC_LABEL_LOCAL}, 2);
+  assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_PORT) == 3);
   write_stack(p, (uint32_t[]){DC_LABEL_LOCAL, DC_LABEL_LOCAL}, 2);
   assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_STACK) == 1);
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ, DC_LABEL_LOCAL}, 2);

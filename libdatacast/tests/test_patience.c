@@ -147,6 +147,9 @@ static void a_moment_is_over_when_it_is_as_long_as_it_may_be(void)
   assert(p.sent == 0 && p.since == now + GRACE - 1);
   patience_sent(&p, now + GRACE, 5, 0, BYTES);
   assert(p.sent == 5 && p.since == now + GRACE - 1);
+  p = begun(0);
+  patience_sent(&p, DC_MS, 5, 0, BYTES); /* of a clock that has just begun it waits for nobody either */
+  assert(p.sent == 5 && p.since == 0);
 }
 
 int main(void)
