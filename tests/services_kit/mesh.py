@@ -398,6 +398,8 @@ class Site:
         self.coordinator: Coordinator
         self.port: Faulty
         self.http: httpx.AsyncClient
+        self.refusing: asyncio.Server | None = None
+        """While it is away. Its port stays its own, and who waits there unheard waits for a minute (PATIENT)."""
         self.stack = AsyncExitStack()
         """Of its controller."""
 
@@ -435,6 +437,7 @@ class Site:
         stack.callback(self.fabric.stop)
 
     async def start(self) -> None:
+        self._refuse_no_more()
         cert, key = self.authority.issue("controller/main")
         ca = str(self.authority.ca)
         known = Peers(Directory(self.file, ca), Identity(ca, cert, key, "controller"))
@@ -456,6 +459,18 @@ class Site:
 
     async def stop(self) -> None:
         await self.stack.aclose()
+        if self.refusing is None:
+            self.refusing = await asyncio.start_server(lambda _, writer: writer.close(), sock=self.sock.dup())
+
+    def _refuse_no_more(self) -> None:
+        if self.refusing is not None:
+            self.refusing.close()
+            self.refusing = None
+
+    def close(self) -> None:
+        """Its port is anybody's."""
+        self._refuse_no_more()
+        self.sock.close()
 
     # ---- what people do ----
     def give(self, data: bytes) -> None:
@@ -503,7 +518,7 @@ async def mesh(
             known = {n: sites[n].url for n in asks.get(name, ())}
             known |= {n: None for n in sites if name in asks.get(n, ()) and n not in known}
             site.knows({sites[n].name: (sites[n].authority, url) for n, url in known.items()})
-            stack.callback(site.sock.close)
+            stack.callback(site.close)
             await site.start_hosts(stack)
         for site in sites.values():
             await site.start()
