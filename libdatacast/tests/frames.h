@@ -59,6 +59,17 @@ static const struct dc_buf_ops buf_ops = {buf_ref, buf_unref};
 static const uint8_t ANY[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 static const uint8_t NOBODY[6];
 
+static inline size_t write_route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
+{
+  size_t at = 0;
+  for (unsigned i = 0; i < n; i++) {
+    size_t len = dc_stop_write(p + at, cap - at, &stop[i]);
+    assert(len > 0);
+    at += len;
+  }
+  return at;
+}
+
 struct asking { /* an interest, as it reaches a waypoint */
   uint32_t tree, seq;
   uint8_t flags, lag, cache, more;

@@ -3,14 +3,6 @@
 
 #include "frames.h"
 
-static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
-{
-  size_t at = 0;
-  for (unsigned i = 0; i < n; i++)
-    at += dc_stop_write(p + at, cap - at, &stop[i]);
-  return at;
-}
-
 /* Ethernet and the labels of a way, or nothing where it stays on this host. */
 static void what_is_written_has_the_front_of_its_way_and_fits_exactly(void)
 {
@@ -42,13 +34,13 @@ static void a_path_on_this_host_goes_both_ways_there(void)
   uint8_t p[200];
   struct dc_path path;
   const struct dc_stop here[] = {{.fwd = HERE(false)}, {.ret = HERE(false)}};
-  assert(dc_path_parse(&path, p, route(p, sizeof p, here, 2)) == 0 && path.first.n == 0 && path.stops == 1);
+  assert(dc_path_parse(&path, p, write_route(p, sizeof p, here, 2)) == 0 && path.first.n == 0 && path.stops == 1);
   const struct dc_stop one_way[2][2] = {{{.fwd = HERE(false)}, {.ret = SEG(false, 1)}},
                                         {{.fwd = SEG(false, 1)}, {.ret = HERE(false)}}};
   for (unsigned i = 0; i < 2; i++)
-    assert(dc_path_parse(&path, p, route(p, sizeof p, one_way[i], 2)) == -EINVAL);
+    assert(dc_path_parse(&path, p, write_route(p, sizeof p, one_way[i], 2)) == -EINVAL);
   const struct dc_stop one_port[] = {{.fwd = SEG(false, 1)}, {.ret = SEG(false, 2)}};
-  size_t len = route(p, sizeof p, one_port, 2);
+  size_t len = write_route(p, sizeof p, one_port, 2);
   assert(dc_path_parse(&path, p, len) == 0 && path.first.n == 1 && path.rest_len == 6 && path.rest[1] == 1);
   assert(dc_path_parse(&path, p, 0) == -EINVAL);
 }

@@ -1,11 +1,6 @@
 /* Stops, segments and ways by themselves: both ends of each bound, in each place. */
-#include "datacast/route.h"
-
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "datacast/bytes.h"
+#include "frames.h"
 #include "segment.h"
 
 static void a_stop_is_read_when_all_of_it_is_there_and_within_its_bounds(void)
@@ -125,14 +120,6 @@ static void ways_that_differ_have_sums_that_differ(void)
     assert(dc_way_sum(way, len) != dc_way_sum(way, len + 1));
 }
 
-static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
-{
-  size_t at = 0;
-  for (unsigned i = 0; i < n; i++)
-    at += dc_stop_write(p + at, cap - at, &stop[i]);
-  return at;
-}
-
 /* A route that is wrong has no stops, though the way before the wrong one may be good. */
 static void a_wrong_route_has_no_stops(void)
 {
@@ -142,7 +129,7 @@ static void a_wrong_route_has_no_stops(void)
   const struct dc_segment none = {.n = 0};
   const struct dc_stop good[4] = {{.fwd = ends}, {.ret = one, .fwd = ends}, {.ret = ends, .fwd = one}, {.ret = ends}};
   for (unsigned n = 1; n <= 4; n++) { /* the last of them is none, but the fourth */
-    size_t len = route(p, sizeof p, good, n);
+    size_t len = write_route(p, sizeof p, good, n);
     assert(dc_route_check(p, len) == (n == 4 ? 4 : 0));
     for (size_t cut = len - 3; cut < len; cut++)
       assert(dc_route_check(p, cut) == 0);
@@ -158,11 +145,11 @@ static void a_wrong_route_has_no_stops(void)
     struct dc_stop s[4];
     memcpy(s, good, sizeof s);
     *(wrong[i].ret ? &s[wrong[i].at].ret : &s[wrong[i].at].fwd) = *wrong[i].seg;
-    assert(dc_route_check(p, route(p, sizeof p, s, 4)) == 0);
+    assert(dc_route_check(p, write_route(p, sizeof p, s, 4)) == 0);
   }
   const struct dc_stop source[] = {{.ret = one}, {.ret = none}};
   for (unsigned i = 0; i < 2; i++)
-    assert(dc_route_check(p, route(p, sizeof p, &source[i], 1)) == 1);
+    assert(dc_route_check(p, write_route(p, sizeof p, &source[i], 1)) == 1);
   memset(p, 0, sizeof p); /* nothing but stops without a port */
   assert(dc_route_check(p, DC_ROUTE_MAX + 4) == 0);
 }

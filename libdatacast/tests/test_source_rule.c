@@ -148,8 +148,8 @@ static void what_waits_for_the_source_counts_for_the_slowest(void)
   free(s);
 }
 
-/* Below what was sent, too. */
-static void what_waits_below_what_was_sent_counts_for_the_slowest(void)
+/* By two children and by one. */
+static dc_source *asked_for_0_and_50(void)
 {
   said = 100000000000u;
   dc_source *s = make_of(&rule, said, 1250, 64);
@@ -157,6 +157,13 @@ static void what_waits_below_what_was_sent_counts_for_the_slowest(void)
   ask(s, DC_SEC, 0);
   ask_from(s, DC_SEC, 0, 0, &to_b);
   ask(s, DC_SEC, 50);
+  return s;
+}
+
+/* Below what was sent, too. */
+static void what_waits_below_what_was_sent_counts_for_the_slowest(void)
+{
+  dc_source *s = asked_for_0_and_50();
   said = 0;
   dc_source_limit(s, DC_SEC + DC_MS, 0);
   assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 3);
@@ -169,12 +176,7 @@ static void what_waits_below_what_was_sent_counts_for_the_slowest(void)
 
 static void one_that_waits_below_the_slowest_is_none_that_it_has_not_asked_for(void)
 {
-  said = 100000000000u;
-  dc_source *s = make_of(&rule, said, 1250, 64);
-  dc_source_assign(s, 0, 100);
-  ask(s, DC_SEC, 0);
-  ask_from(s, DC_SEC, 0, 0, &to_b);
-  ask(s, DC_SEC, 50);
+  dc_source *s = asked_for_0_and_50();
   assert(dc_source_poll(s, DC_SEC + DC_MS, tx, CAP) == 3);
   ask(s, DC_SEC + DC_MS, 30);
   ask_from(s, DC_SEC + DC_MS, 30, 0, &to_b);

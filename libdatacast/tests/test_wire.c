@@ -298,17 +298,6 @@ static void lag_codes(void)
   }
 }
 
-static size_t route(uint8_t *p, size_t cap, const struct dc_stop *stop, unsigned n)
-{
-  size_t at = 0;
-  for (unsigned i = 0; i < n; i++) {
-    size_t len = dc_stop_write(p + at, cap - at, &stop[i]);
-    assert(len > 0);
-    at += len;
-  }
-  return at;
-}
-
 static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
 {
   uint8_t p[DC_ROUTE_MAX];
@@ -317,7 +306,7 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
                                   {.store = true, .ret = SEG(false, 3, 4), .fwd = SEG(true, 5)},
                                   {.ret = SEG(true, 6), .fwd = SEG(false, 7, 8, 9)},
                                   {.ret = SEG(true, 10)}};
-  size_t len = route(p, sizeof p, good, 4);
+  size_t len = write_route(p, sizeof p, good, 4);
   assert(dc_route_check(p, len) == 4);
   assert(dc_path_parse(&path, p, len) == 0);
   assert(path.stops == 3 && dc_segment_equal(&path.first, &good[0].fwd) && path.rest_len == len - 8);
@@ -329,7 +318,7 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
     struct dc_stop s[4];                                                                                               \
     memcpy(s, good, sizeof s);                                                                                         \
     s[i].field = value;                                                                                                \
-    assert(dc_path_parse(&path, p, route(p, sizeof p, s, 4)) < 0);                                                     \
+    assert(dc_path_parse(&path, p, write_route(p, sizeof p, s, 4)) < 0);                                               \
   } while (0)
   WRONG(0, ret, SEG(false, 1)); /* something below a receiver */
   WRONG(0, store, true);
@@ -342,7 +331,7 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
   WRONG(2, fwd, SEG(true, 7));  /* the source taken for a waypoint */
   WRONG(3, fwd, SEG(false, 1)); /* something beyond the source */
   WRONG(3, fwd, HERE(true));
-  assert(dc_path_parse(&path, p, route(p, sizeof p, good, 1)) < 0); /* a receiver alone */
+  assert(dc_path_parse(&path, p, write_route(p, sizeof p, good, 1)) < 0); /* a receiver alone */
   assert(dc_route_check(p, 0) == 0);
 
   struct dc_stop many[DC_STOPS_MAX + 1];
@@ -350,11 +339,11 @@ static void a_route_leads_from_stop_to_stop_and_ends_at_the_source(void)
     many[i] = (struct dc_stop){.fwd = SEG(true, 1), .ret = i == 0 ? HERE(false) : SEG(i > 1, 1)};
   many[DC_STOPS_MAX - 2].fwd.local = false;
   many[DC_STOPS_MAX - 1].fwd = HERE(false);
-  assert(dc_route_check(p, route(p, sizeof p, many, DC_STOPS_MAX)) == DC_STOPS_MAX);
+  assert(dc_route_check(p, write_route(p, sizeof p, many, DC_STOPS_MAX)) == DC_STOPS_MAX);
   many[DC_STOPS_MAX] = many[DC_STOPS_MAX - 1];
   many[DC_STOPS_MAX - 1] = many[DC_STOPS_MAX - 2];
   many[DC_STOPS_MAX - 2] = many[DC_STOPS_MAX - 3];
-  assert(dc_route_check(p, route(p, sizeof p, many, DC_STOPS_MAX + 1)) == 0);
+  assert(dc_route_check(p, write_route(p, sizeof p, many, DC_STOPS_MAX + 1)) == 0);
   assert(dc_route_check(p, DC_ROUTE_MAX + 1) == 0);
 }
 
@@ -367,9 +356,9 @@ static void a_route_may_be_as_long_as_there_is_room_for_and_no_longer(void)
     stop[i] = (struct dc_stop){.ret = longest, .fwd = longest};
   stop[5] = (struct dc_stop){.ret = {.n = 9, .local = true}, .fwd = {.n = 9}};
   stop[6] = (struct dc_stop){.ret = longest};
-  assert(route(p, sizeof p, stop, 7) == DC_ROUTE_MAX && dc_route_check(p, DC_ROUTE_MAX) == 7);
+  assert(write_route(p, sizeof p, stop, 7) == DC_ROUTE_MAX && dc_route_check(p, DC_ROUTE_MAX) == 7);
   stop[5].fwd.n++;
-  assert(route(p, sizeof p, stop, 7) == DC_ROUTE_MAX + 2 && dc_route_check(p, DC_ROUTE_MAX + 2) == 0);
+  assert(write_route(p, sizeof p, stop, 7) == DC_ROUTE_MAX + 2 && dc_route_check(p, DC_ROUTE_MAX + 2) == 0);
 }
 
 static void a_stop_is_written_only_where_it_fits(void)
@@ -388,7 +377,7 @@ static void an_interest_and_its_answer(void)
   uint8_t blob[DC_ROUTE_MAX], p[2048];
   struct dc_path path;
   const struct dc_stop direct[2] = {{.fwd = SEG(false, 1, 2, 3)}, {.ret = SEG(false, 4, 5)}};
-  assert(dc_path_parse(&path, blob, route(blob, sizeof blob, direct, 2)) == 0);
+  assert(dc_path_parse(&path, blob, write_route(blob, sizeof blob, direct, 2)) == 0);
 
   struct dc_header h = {.tree = 7, .seq = 9, .flags = DC_FLAG_RETX, .cache = 3};
   size_t n = dc_interest_write(p, sizeof p, &path, &h, ANY, NOBODY);
