@@ -305,10 +305,11 @@ class Groups:
             missing = [name for name in record.receivers if name not in done]
             await self._agents_return([*record.spec.roots, *missing])
             there = {name for name, node in self.fabric.nodes.items() if node.registered}
-            if missing and there.isdisjoint(record.spec.roots):  # else all have it, and nobody said so
-                raise requests.no_agent(record.spec.source)
-            if missing and there.isdisjoint(missing):
-                raise requests.no_agent(missing[0])
+            if missing:  # else all have it, and nobody said so
+                if there.isdisjoint(record.spec.roots):
+                    raise requests.no_agent(record.spec.source)
+                if there.isdisjoint(missing):
+                    raise requests.no_agent(missing[0])
         return await self._do(group, Resume())
 
     async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> Record:
