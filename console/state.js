@@ -100,6 +100,7 @@ function onNode(node) {
 
 export async function signIn(token) {
   await ask("console/session", "POST", { token });
+  stays.value = null; // an earlier session may have ended by itself
   await start();
 }
 

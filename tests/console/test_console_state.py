@@ -66,7 +66,7 @@ say(await until(() => connected.value && streams.length > 1 && !streams.at(-1).c
 def test_who_cannot_be_signed_out_is_told_so() -> None:
     """The cookie lives on: whoever sits there next is signed in."""
     script = """
-const { signOut, signedIn, stays } = await import(`${process.argv[1]}/state.js`);
+const { signIn, signOut, signedIn, stays } = await import(`${process.argv[1]}/state.js`);
 await start();
 dead = true;
 signOut();
@@ -74,8 +74,11 @@ say(await until(() => stays.value?.message.includes("still signed in") && signed
 dead = false;
 await signOut();
 say(stays.value === null && signedIn.value === false);
+stays.value = new Error("of a session that has ended by itself since");
+await signIn("token");
+say(stays.value === null && signedIn.value);
 """
-    assert run(script) == ["true", "true"]
+    assert run(script) == ["true", "true", "true"]
 
 
 def test_a_question_that_nobody_answers_ends() -> None:
