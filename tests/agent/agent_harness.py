@@ -5,6 +5,7 @@ Every namespace's name bears this process's id; `Net.close` removes them all.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -189,7 +190,10 @@ class Agent:
         return self.process.wait(60)
 
     def leftovers(self) -> list[str]:
-        return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob(".*datacast-*"))
+        found = []
+        for top, folders, files in os.walk(self.folder):  # passes over a folder that the agent removes meanwhile
+            found += [os.path.join(top, name) for name in fnmatch.filter(folders + files, ".*datacast-*")]
+        return sorted(os.path.relpath(path, self.folder) for path in found)
 
     def noted(self, size: int) -> set[int]:
         """Blocks that the one temporary file says are verified (host_agent/target.c): a digest each behind the file's
