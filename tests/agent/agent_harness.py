@@ -5,7 +5,7 @@ Every namespace's name bears this process's id; `Net.close` removes them all.
 
 from __future__ import annotations
 
-import fnmatch
+import glob
 import hashlib
 import json
 import os
@@ -62,12 +62,10 @@ def inside(namespace: str, act: Callable[[], T]) -> T:
 def until(condition: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
     """The first true value of the condition."""
     end = time.monotonic() + timeout
-    while True:
-        value = condition()
-        if value:
-            return value
+    while not (value := condition()):
         assert time.monotonic() < end, f"waited {timeout:g} s in vain for {what}"
         time.sleep(0.02)
+    return value
 
 
 class Client:
@@ -190,10 +188,8 @@ class Agent:
         return self.process.wait(60)
 
     def leftovers(self) -> list[str]:
-        found = []
-        for top, folders, files in os.walk(self.folder):  # passes over a folder that the agent removes meanwhile
-            found += [os.path.join(top, name) for name in fnmatch.filter(folders + files, ".*datacast-*")]
-        return sorted(os.path.relpath(path, self.folder) for path in found)
+        # Not Path.rglob, to which a folder that the agent removes meanwhile is an error.
+        return sorted(glob.glob("**/.*datacast-*", root_dir=self.folder, recursive=True, include_hidden=True))
 
     def noted(self, size: int) -> set[int]:
         """Blocks that the one temporary file says are verified (host_agent/target.c): a digest each behind the file's
