@@ -6,7 +6,6 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 from fastapi import Body, FastAPI, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from msgspec import structs
 
 from datacast.services.problems import Problem
@@ -23,7 +22,7 @@ from .leadership import LEADING
 from .record import summary
 from .registry import Registry
 from .rights import only
-from .streams import lines
+from .streams import Stream
 from .worker_routes import add_worker_routes
 
 SetName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -72,10 +71,9 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         )
 
     @app.get(LEADING, dependencies=[only("fabric-manager")])
-    async def leading() -> StreamingResponse:
+    async def leading() -> Stream:
         subscription = hub.follow()
-        ended = lines(subscription, lambda: hub.unsubscribe(subscription))
-        return StreamingResponse(ended, media_type="application/x-ndjson")
+        return Stream(subscription, lambda: hub.unsubscribe(subscription))
 
     @app.get("/totals", dependencies=controller)
     async def totals() -> Response:
@@ -136,7 +134,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
         topics: Annotated[str, Query()] = "topology,groups",
         group: str | None = None,
         since: Annotated[str | None, Query(max_length=64)] = None,
-    ) -> StreamingResponse:
+    ) -> Stream:
         """`since`: the `event` of the last one that was heard. What came after it follows, or, when that is not known
         any more, everything as it stands: `topology`, and `groups`, the summaries of all."""
         names = [t for t in topics.split(",") if t]
@@ -162,9 +160,7 @@ def make_app(fabric: Fabric, groups: Groups, hub: Hub, registry: Registry) -> Fa
             if "groups" in types and (since is not None or group is None):
                 told = [summary(record, GroupSummary) for record in groups.all() if group in (None, record.id)]
                 subscription.put(AllGroups(event=hub.last, groups=told))
-        return StreamingResponse(
-            lines(subscription, lambda: hub.unsubscribe(subscription)), media_type="application/x-ndjson"
-        )
+        return Stream(subscription, lambda: hub.unsubscribe(subscription))
 
     add_worker_routes(app, groups)
     return app

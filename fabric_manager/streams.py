@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
 from datacast.services import framing
 
 from .api.orders import Ping
@@ -26,19 +29,30 @@ async def in_turn(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return list(await asyncio.gather(*tasks))
 
 
-async def lines(subscription: Subscription[Any], ended: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Until the subscription is closed or the reader is gone; then `ended` is called."""
-    try:
-        yield b'{"type":"hello"}\n'
-        while True:
-            try:
-                # Not wait_for: its task would cost news of a link two more turns of a busy loop.
-                async with asyncio.timeout(PING_S):
-                    event = await subscription.queue.get()
-            except TimeoutError:
-                event = Ping()
-            if event is None:
-                return
-            yield framing.text(event) + b"\n"
-    finally:
-        ended()
+class Stream(StreamingResponse):
+    """Until the subscription is closed or the reader is gone; then `ended` is called, also for whoever goes before the
+    first line, and so never begins to read."""
+
+    def __init__(self, subscription: Subscription[Any], ended: Callable[[], None]) -> None:
+        super().__init__(lines(subscription), media_type="application/x-ndjson")
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+async def lines(subscription: Subscription[Any]) -> AsyncIterator[bytes]:
+    yield b'{"type":"hello"}\n'
+    while True:
+        try:
+            # Not wait_for: its task would cost news of a link two more turns of a busy loop.
+            async with asyncio.timeout(PING_S):
+                event = await subscription.queue.get()
+        except TimeoutError:
+            event = Ping()
+        if event is None:
+            return
+        yield framing.text(event) + b"\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from datacast.services.problems import Problem
 from datacast.services.service import answer
@@ -13,7 +12,7 @@ from datacast.services.service import answer
 from .api.reports import ReportAnswers
 from .groups import Groups
 from .rights import LEASE_HEADER, only
-from .streams import lines
+from .streams import Stream
 
 WorkerName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Lease = Annotated[str, Header(alias=LEASE_HEADER, pattern=r"^[0-9a-f]{32,64}$")]
@@ -27,13 +26,12 @@ def add_worker_routes(app: FastAPI, groups: Groups) -> None:
     @app.get("/workers/{name}/orders", dependencies=master)
     async def orders(
         name: WorkerName, lease: Lease, pid: Annotated[int | None, Query(ge=1)] = None
-    ) -> StreamingResponse:
+    ) -> Stream:
         worker = groups.placing.workers.connect(name, lease, pid)
         if worker is None or worker.orders is None:
             raise Problem(503, "no_room", "this fabric manager takes no more workers", remedy="ask another one")
         stream = worker.orders
-        ended = lines(stream, lambda: groups.placing.workers.disconnect(worker, stream))
-        return StreamingResponse(ended, media_type="application/x-ndjson")
+        return Stream(stream, lambda: groups.placing.workers.disconnect(worker, stream))
 
     @app.post("/workers/{name}/reports", dependencies=master)
     async def reports(name: WorkerName, lease: Lease, request: Request) -> Response:

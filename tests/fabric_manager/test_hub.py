@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 from msgspec.structs import replace
+from starlette.types import Message
 
 from datacast.controller import api as controller
 from datacast.fabric_manager import streams
@@ -77,11 +79,11 @@ def test_when_a_hub_closes_every_stream_ends() -> None:
 
 def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PING_S", 0.05)
-    hub, ended = Hub(), []
+    hub = Hub()
 
     async def scenario() -> list[str]:
         subscription = hub.subscribe(lambda event: True)
-        read = streams.lines(subscription, lambda: ended.append(True))
+        read = streams.lines(subscription)
         heard = [await anext(read), await anext(read)]
         hub.publish(change(7))
         heard.append(await anext(read))
@@ -90,7 +92,34 @@ def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyP
         return [json.loads(line)["type"] for line in heard]
 
     kinds = asyncio.run(scenario())
-    assert kinds == ["hello", "ping", "link"] and ended == [True]
+    assert kinds == ["hello", "ping", "link"]
+
+
+@pytest.mark.parametrize("gone", ["at once", "at the first line", "never"])
+def test_whoever_reads_a_stream_is_a_subscriber_until_it_goes_also_before_the_first_line(gone: str) -> None:
+    """Each that went before it began to read was told of everything for ever, and one that had asked whether this one
+    leads was taken for a successor."""
+    hub = Hub()
+
+    async def scenario() -> None:
+        subscription = hub.follow()
+        stream = streams.Stream(subscription, lambda: hub.unsubscribe(subscription))
+
+        async def receive() -> Message:
+            if gone == "at once":
+                return {"type": "http.disconnect"}
+            return await asyncio.Future()
+
+        async def send(message: Message) -> None:
+            if gone == "at the first line" and message["type"] == "http.response.body":
+                raise ConnectionResetError
+            hub.close()
+
+        with contextlib.suppress(ConnectionResetError):
+            await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
+
+    asyncio.run(scenario())
+    assert hub.streams == 0 and not hub.followed.is_set()
 
 
 def test_whoever_reads_a_stream_waits_for_some_pings_before_nobody_is_there() -> None:
