@@ -55,8 +55,8 @@ AGENTS_RETURN_S, LOOK_S = 5.0, 0.02
 """So long a request waits for agents that look for this fabric manager."""
 DISOWN_TRIES = 60
 PLANS = 2
-"""Requests for a plan that are computed at once: whoever asks for many holds up those who ask likewise, and no group or
-worker that waits for a thread."""
+"""Requests for a plan, or with a deadline, that are computed at once: whoever asks for many holds up those who ask
+likewise, and no worker that waits for a thread."""
 
 
 class Groups:
@@ -169,10 +169,11 @@ class Groups:
             )  # fmt: skip
 
     async def _create(self, spec: GroupSpec, accepted_ns: int, by: str, key: str) -> Record:
-        self._room()
         await self._agents_return(self._members_of(spec))
         if spec.deadline_s is not None and spec.size is not None:
-            await asyncio.to_thread(self._dry_run(spec).check_deadline)
+            dry = self._dry_run(spec)
+            await asyncio.get_running_loop().run_in_executor(self._plans, dry.check_deadline)
+        self._room()  # from here on nobody else comes between
         receivers = requests.receivers_of(self.fabric, self.sets.all(), spec)
         if not isinstance(spec.receivers, list):  # a set, or all: as many as take part
             receivers = [name for name in receivers if self.cordons.reason(name) is None] or receivers
