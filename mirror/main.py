@@ -10,6 +10,7 @@ from pathlib import Path
 
 from datacast.controller.api import ControllerClient, GroupSpec
 from datacast.services import config_file, daemon, privileges
+from datacast.services.address import host_and_port
 from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
 from datacast.services.tls import TlsOptionError, is_local
@@ -29,6 +30,7 @@ async def run(args: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     privileges.drop(args.user, 0)
     if not is_local(args.listen) and not args.insecure:
+        host_and_port(args.listen)
         raise TlsOptionError(
             f"listening on {args.listen} is refused: everybody there could read the images of this host; "
             "--insecure where that is meant",

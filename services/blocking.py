@@ -76,6 +76,8 @@ class BlockingClient:
         if self._url.scheme not in ("http", "https", "unix") or not (self._url.path or self._url.hostname):
             raise ValueError(url)
         self._port = self._url.port
+        if self._url.hostname:
+            self._url.hostname.encode("idna")  # as whoever connects does, where it is too late to say so
         self._open: set[http.client.HTTPConnection] = set()
 
     def close(self) -> None:

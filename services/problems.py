@@ -13,6 +13,7 @@ import msgspec
 
 from datacast.core.errors import DatacastError, UsageError
 
+from .address import AddressError, host_of
 from .tls import PLAIN, RENEW, Security, TlsError, explain, remedy
 
 if TYPE_CHECKING:
@@ -90,14 +91,18 @@ def http_client(url: str, *, timeout: float, service: str, security: Security, r
 
     if url.startswith("unix:"):
         return HttpClient(url, timeout)
-    if not url.startswith(("http://", "https://")):
+    try:
+        if not url.startswith(("http://", "https://")):
+            raise AddressError(url)
+        host_of(url)
+    except AddressError as error:
         raise UrlError(
             400,
             "bad_url",
             f"{url!r} is no address of a {service}",
             what=url,
             remedy="give http://host:port or unix:/path",
-        )
+        ) from error
     if url.startswith("https:"):
         if security.identity is None:
             raise UrlError(

@@ -18,18 +18,30 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from datacast.core.errors import DatacastError
 
 from . import durable, yaml_file
+from .address import AddressError, host_of
 from .validation import first_error
 
 SITES_MAX = 256
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"
 FILE_MAX = 1 << 20
 Name = Annotated[str, Field(pattern=NAME)]
-Url = Annotated[str, Field(pattern=r"^https://[^/@\s]{1,255}$")]
+
+
+def _url(text: str) -> str:
+    """Raises ValueError: whoever asks there would find out, again and again."""
+    try:
+        host_of(text)
+    except AddressError as error:
+        raise ValueError(f"{text!r} is not https://HOST:PORT") from error
+    return text
+
+
+Url = Annotated[str, Field(pattern=r"^https://[^/@\s]{1,255}$"), AfterValidator(_url)]
 
 
 class SiteError(DatacastError):

@@ -125,9 +125,11 @@ def is_local(address: str) -> bool:
     """A loopback `host:port` (or host), or `unix:/path`."""
     if address.startswith("unix:"):
         return True
-    host = address
-    if address.count(":") == 1 or address.startswith("["):
-        host = address.rpartition(":")[0] if not address.endswith("]") else address
+    host, _, port = address.rpartition(":")
+    return _is_loopback(address) or (not port.strip("0123456789") and _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -291,8 +293,8 @@ class Security:
         self, address: str, roles: str, name: str | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """To `host:port`; nothing is said to anybody else. Raises TlsError, AddressError or OSError (see `explain`)."""
-        self.check(address, "connecting to")
         host, port = host_and_port(address)
+        self.check(address, "connecting to")
         if self.identity is None:
             return await asyncio.open_connection(host, port)
         reader, writer = await asyncio.open_connection(

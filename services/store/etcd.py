@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import aiohttp
 import msgspec
 
+from datacast.services.address import AddressError, host_and_port
 from datacast.services.asking import FAILED, NOT_CONNECTED, ask, cause_of, lines, patience, session
 from datacast.services.tls import is_local
 
@@ -71,8 +72,12 @@ class EtcdStore(Store):
 
     def __init__(self, members: list[str], security: Security | None = None) -> None:
         self.where = f"etcd://{','.join(members)}"
-        if not members or not all(":" in member for member in members):
-            raise WhereError(f"{self.where}: give etcd://host:port, further members behind commas", what=self.where)
+        try:
+            if not [host_and_port(member) for member in members]:
+                raise AddressError(self.where)
+        except AddressError as error:
+            text = f"{self.where}: give etcd://host:port, further members behind commas"
+            raise WhereError(text, what=self.where) from error
         self._context: ssl.SSLContext | None = None
         scheme = "http"
         if security is not None and security.identity is not None:

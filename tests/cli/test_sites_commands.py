@@ -75,6 +75,8 @@ def test_whose_a_certificate_is_its_authoritys_key_says_not_its_name(tmp_path: P
         ("name: ams\nurl: http://h:1", "url"),
         ("name: ams\nurl: https://h:1/path", "url"),
         ("name: ams\nurl: https://u:p@h:1", "url"),
+        ("name: ams\nurl: https://h:99999", "url: 'https://h:99999' is not https://HOST:PORT"),
+        ("name: ams\nurl: https://h:1\nsites: {sfo: {ca: x, url: https://a..b:1}}", "'https://a..b:1' is not https"),
         ("name: ams\nurl: https://h:1\ncolour: red", "colour"),
         ("name: ams\nurl: https://h:1\nsites: {sfo: {ca: x}, sfo: {ca: y}}", "twice"),
         ("name: ams\nurl: https://h:1\nsites: {ams: {ca: x}}", "two sites of the name ams"),

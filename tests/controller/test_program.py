@@ -201,7 +201,7 @@ def test_who_signs_out_has_no_cookie_any_more_and_one_that_is_none_is_nobody_s()
     assert console.cookie_of({"cookie": "a@b=1"}) == "" == console.cookie_of({})
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:7580", "unix"])
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:7580", "unix", "http://h:99999", "http://a..b"])
 def test_an_address_of_no_kind_is_refused(url: str) -> None:
     with pytest.raises(Problem, match="is no address of a controller"):
         ControllerClient(url)

@@ -445,11 +445,16 @@ def test_two_authorities_in_one_file_while_keys_are_changed(authority: Authority
     run(scenario())
 
 
+ELSEWHERE = ("127.0.0.1:80@example.org", "localhost:x@example.org:80")
+"""As a URL has them, with a user and a password in front of the host."""
+
+
 def test_what_counts_as_loopback() -> None:
     for address in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:7500", "::1", "localhost:80", "unix:/run/x", "localhost"):
         assert is_local(address), address
     for address in ("0.0.0.0:1", "198.18.0.1:7500", "[::]:7500", "example.org:80", "127.0.0.1.example.org:80", ""):
         assert not is_local(address), address
+    assert not any(map(is_local, ELSEWHERE))
     with pytest.raises(TlsError, match="--insecure"):
         Security().check("10.0.0.1:1", "listening on")
     Security(insecure=True).check("10.0.0.1:1", "listening on")
@@ -459,3 +464,6 @@ def test_what_is_no_address_is_named() -> None:
     for address in ("127.0.0.1:x", "localhost:65536"):
         with pytest.raises(AddressError, match=f"'{address}' is no address"):
             asyncio.run(Security().connect(address, "agent"))
+    for host in ("a..b", 64 * "x"):
+        with pytest.raises(AddressError, match=f"'{host}' is no name of a host"):
+            asyncio.run(Security(insecure=True).connect(f"{host}:1", "agent"))

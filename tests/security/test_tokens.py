@@ -413,8 +413,9 @@ def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path
 
 
 def test_a_token_never_travels_in_clear() -> None:
-    with pytest.raises(Problem, match="in clear"):
-        ControllerClient("http://192.0.2.1:7580", token="dct_x")
+    for there in ("192.0.2.1:7580", "127.0.0.1:7580@192.0.2.1"):  # of the second all in front of the @ is a user
+        with pytest.raises(Problem, match="in clear"):
+            ControllerClient(f"http://{there}", token="dct_x")
     ControllerClient("http://192.0.2.1:7580").close()
     ControllerClient("http://127.0.0.1:7580", token="dct_x").close()
 

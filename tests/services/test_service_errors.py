@@ -192,6 +192,8 @@ def test_a_socket_of_a_process_that_hangs_is_in_use(tmp_path: Path) -> None:
     [
         ("ftp://x", "bad_url", "give http://host:port"),
         ("x:1", "bad_url", "is no address of a thing"),
+        ("http://127.0.0.1:99999", "bad_url", "is no address of a thing"),
+        ("https://a..b:1", "bad_url", "is no address of a thing"),
         ("https://x:1", "tls", "needs a certificate"),
         ("http://198.51.100.1:1", "tls", "198.51.100.1:1"),
     ],

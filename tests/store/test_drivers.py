@@ -218,7 +218,7 @@ def test_an_etcd_that_refuses_is_quoted_with_all_it_says(refusal: dict[str, obje
         run(scenario(url))
 
 
-@pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])
+@pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379", "etcd://a..b:2379"])
 def test_an_etcd_that_cannot_be_meant(where: str) -> None:
     with pytest.raises(StoreError):
         open_store(where)
