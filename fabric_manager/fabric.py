@@ -246,18 +246,29 @@ class Fabric:
 
     def place(self, name: str) -> NodeSpec:
         """What it is and its cables, by its ports."""
-        ends = sorted((int(data["ports"][name]), to) for _, to, data in self.graph.edges(name, data=True))
-        return NodeSpec(kind=self.nodes[name].kind, links=[LinkSpec(to=to, port=port) for port, to in ends])
+        links = [
+            LinkSpec(
+                to=to,
+                port=int(data["ports"][name]),
+                to_port=int(data["ports"][to]),
+                rate_bps=data.get("rate_bps") or self.defaults.rate_bps,
+                mtu=data.get("mtu") or self.defaults.mtu,
+            )
+            for _, to, data in self.graph.edges(name, data=True)
+        ]
+        node = self.nodes[name]
+        return NodeSpec(kind=node.kind, forwards=node.forwards, links=sorted(links, key=lambda link: link.port or 0))
 
     def remove(self, name: str, now_ns: int | None) -> list[Change]:
         node = self.nodes[name]
         node.removed, node.registered = True, False  # its process keeps its connection, and may be wanted again
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
-    def restore(self, name: str, now_ns: int) -> list[Change]:
+    def restore(self, name: str, now_ns: int, anew: bool = True) -> list[Change]:
+        """`anew`: that it was seen before says nothing any more."""
         node = self.nodes[name]
         node.removed, node.registered = False, node.session is not None
-        node.seen = node.registered
+        node.seen = node.registered or (node.seen and not anew)
         return [self._node_change(node), *self._refresh(list(self.graph.edges(name)), now_ns)]
 
     def drain(self, name: str, reason: str | None, now_ns: int | None = None) -> list[Change]:

@@ -91,15 +91,18 @@ class Wiring:
         return self.fabric.node(name)
 
     def _check_place(self, name: str, spec: NodeSpec) -> None:
-        """One that comes back has the cables that it had. Raises Problem."""
+        """One that comes back has the cables that it had; what is not said of them is as it was. Raises Problem."""
         place = self.fabric.place(name)
-        asked = [link.to for link in spec.links]
-        if spec.kind != place.kind or sorted(asked) != sorted(link.to for link in place.links):
-            had = f"a {place.kind} with cables to {few([link.to for link in place.links], 16)}"
-            raise Problem(
-                409, "has_a_place", f"{name} was {had}, and its ports there are kept for it", what=name,
-                remedy="add it as it was, or under another name",
-            )  # fmt: skip
+        there = {link.to: link for link in place.links}
+        same = sorted(link.to for link in spec.links) == sorted(there) and spec.kind == place.kind
+        if not same or spec.forwards not in (None, place.forwards):
+            raise _has_a_place(name, f"a {place.kind} with cables to {few(list(there), 16)}")
+        for link in spec.links:
+            for what in ("port", "to_port", "rate_bps", "mtu"):
+                asked, known = getattr(link, what), getattr(there[link.to], what)
+                if asked not in (None, known):
+                    was = "unknown" if known is None else known
+                    raise _has_a_place(name, f"at {link.to} with {what} {was}, not {asked}")
 
     async def delete(self, name: str) -> None:
         """Raises Problem."""
@@ -115,12 +118,14 @@ class Wiring:
             )  # fmt: skip
         if groups := self._busy(name):
             raise _busy(name, groups)
-        await self._keep(name, None, removed=True)
-        if groups := self._busy(name):  # one has begun while that was written
-            await self._keep(name, None, removed=False)
-            raise _busy(name, groups)
-        for change in self.fabric.remove(name, time.time_ns()):
+        for change in self.fabric.remove(name, time.time_ns()):  # first: no group takes it while that is written
             self._publish(change)
+        try:
+            await self._keep(name, None, removed=True)
+        except Problem:
+            for change in self.fabric.restore(name, time.time_ns(), anew=False):
+                self._publish(change)
+            raise
 
     async def _keep(self, name: str, spec: NodeSpec | None, removed: bool) -> None:
         """`spec`: None leaves what is kept of it as it is."""
@@ -135,6 +140,13 @@ class Wiring:
             await self.kept.put(NODES + name, json.dumps(row), entry.revision if entry else 0)
         except StoreError as error:
             raise unwritten(error, name) from error
+
+
+def _has_a_place(name: str, had: str) -> Problem:
+    return Problem(
+        409, "has_a_place", f"{name} was {had}, and its ports there are kept for it", what=name,
+        remedy="add it as it was, or under another name",
+    )  # fmt: skip
 
 
 def _busy(name: str, groups: list[str]) -> Problem:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +15,11 @@ from datacast.fabric_manager.api import LinkSpec, NodeSpec
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import Kept
+from datacast.fabric_manager.requests import check_host
 from datacast.fabric_manager.told import FabricError, Registration
 from datacast.fabric_manager.wiring import Wiring
 from datacast.services.problems import Problem
-from datacast.services.store import Store, open_store
+from datacast.services.store import Store, StoreError, open_store
 from lab import lab
 
 
@@ -158,6 +161,60 @@ def test_one_that_comes_back_with_other_cables_is_told_that_its_place_is_kept(tm
 
     told, came = run(scenario(), 20)
     assert told == [(409, "has_a_place", True)] * 3 and not came.removed
+
+
+@pytest.mark.parametrize("other", [{"rate_bps": 10**10}, {"mtu": 9000}, {"port": 1}, {"to_port": 0}])
+def test_one_that_comes_back_with_other_cables_than_it_had_is_not_taken_for_what_it_was(other: dict[str, int]) -> None:
+    """It got the old rate, and nobody said so."""
+
+    async def scenario() -> tuple[str, bool]:
+        store = open_store(":memory:")
+        wiring = wiring_of(Fabric(star(3), rate_bps=10**9, mtu=1500), store)
+        await wiring.delete("h1")
+        with pytest.raises(Problem) as refused:
+            await wiring.put("h1", host("s", **other))
+        came = await wiring.put("h1", host("s", rate_bps=10**9, mtu=1500, port=0, to_port=1))
+        await store.close()
+        return refused.value.message, came.removed
+
+    [(what, asked)] = other.items()
+    message, removed = run(scenario(), 20)
+    assert f"at s with {what} " in message and f"not {asked}," in message and not removed
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_one_that_is_taken_away_is_no_host_of_a_group_while_that_is_written(works: bool) -> None:
+    """A group that took it meanwhile had it taken away from it after all, where the store did not take that back."""
+
+    async def scenario() -> None:
+        store, fabric = open_store(":memory:"), Fabric(star(3))
+        links: list[bool] = []
+        wiring = Wiring(
+            fabric,
+            Kept(store),
+            lambda change: links.append(change.up) if isinstance(change, LinkChange) else None,
+            lambda name: [],
+        )
+        message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
+        fabric.register(Registration.read(message), 7, 1)
+        put = store.put
+
+        async def written(*words: Any, **more: Any) -> int:
+            with pytest.raises(Problem, match="the topology has no host 'h1'"):
+                check_host(fabric, "receivers", "h1")
+            if not works:
+                raise StoreError("no room")
+            return await put(*words, **more)
+
+        store.put = written  # type: ignore[method-assign]
+        with nullcontext() if works else pytest.raises(Problem, match="no room"):
+            await wiring.delete("h1")
+        node = fabric.nodes["h1"]
+        assert (node.removed, node.registered, fabric.link_up("h1", "s")) == (works, not works, not works)
+        assert links == ([False] if works else [False, True])
+        await store.close()
+
+    run(scenario(), 20)
 
 
 def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from datacast.services.store.base import own
 from datacast.services.store.etcd import TIMEOUT_S, EtcdStore
 from datacast.services.store.etcd_answers import Left, Renewed
 from datacast.services.store.sqlite import VERSION, SqliteStore
+from datacast.services.tls import Security
 
 
 def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
@@ -218,10 +219,13 @@ def test_an_etcd_that_refuses_is_quoted_with_all_it_says(refusal: dict[str, obje
         run(scenario(url))
 
 
-@pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379", "etcd://a..b:2379"])
+@pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])
 def test_an_etcd_that_cannot_be_meant(where: str) -> None:
     with pytest.raises(StoreError):
         open_store(where)
+    for none in ("a..b:2379", "192.0.2.1:99999"):
+        with pytest.raises(StoreError, match="give etcd://host:port"):
+            open_store(f"etcd://{none}", Security(insecure=True))
 
 
 def test_a_renewal_waits_for_no_disk_and_every_other_write_does(tmp_path: Path, monkeypatch) -> None:
