@@ -100,7 +100,7 @@ class Agents:
             self._looked = -LOOK_S
             raise SiteError(f"host {host} has no agent now", host, "no_agent", f"start datacast-agent on {host}")
         async with self._turn(host):
-            idle = self._idle.setdefault(host, [])
+            idle = self._idle.get(host)
             kept = idle.pop() if idle else None
             message = {"type": "read", "id": 1, "off": off, "len": min(length, READ_MAX), **what.named()}
             try:
@@ -117,7 +117,7 @@ class Agents:
                 self._looked = -LOOK_S
                 why = f"{host} does not answer: {explain(error)}"
                 raise SiteError(why, host, "no_agent") from error
-            idle.append(connection)
+            self._idle.setdefault(host, []).append(connection)  # as it is now: `_again` lets go of what there was
         if answer["type"] != "bytes":
             raise SiteError(f"{host}: {answer.get('error')}", host, str(answer.get("code")))
         try:

@@ -22,6 +22,7 @@ from datacast.controller.sites import peers as module
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.peers import Peers
 from datacast.controller.sites.records import Progress
+from datacast.services import framing
 from datacast.services.problems import Problem
 from datacast.services.sites_file import SiteError
 from datacast.services.tls import PLAIN, Identity
@@ -254,6 +255,47 @@ def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for_long(
         server.close()
 
     asyncio.run(steps())
+
+
+def test_a_connection_that_others_were_let_go_beside_is_read_over_again() -> None:
+    """It was kept where nobody looked any more: never closed, and opened anew for the next read."""
+
+    async def steps() -> int:
+        there, again, both = list[int](), asyncio.Event(), asyncio.Barrier(2)
+
+        async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there.append(number := len(there))
+            while (asked := await framing.read(reader)) is not None:
+                if asked["off"] == 1 and number < 2:  # it has ended this one meanwhile
+                    break
+                if asked["off"] == 2:
+                    await again.wait()
+                if asked["off"] == 0:
+                    await both.wait()
+                told = {"type": "bytes", "n": 0, "size": 0, "mtime_ns": 0, "inode": 0}
+                writer.write(framing.encode(told))
+                if asked["off"] == 1:
+                    again.set()
+            writer.close()
+
+        server = await asyncio.start_server(agent, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+        async def topology() -> SimpleNamespace:
+            return SimpleNamespace(nodes=[SimpleNamespace(name="a0", registered=True, addr=address)])
+
+        reads = agents.Agents(SimpleNamespace(topology=topology), PLAIN)  # type: ignore[arg-type]
+        for offs in ((0, 0), (1, 2), (0, 0)):
+            await asyncio.gather(*(reads.read("a0", agents.What(path="/x"), off, 9) for off in offs))
+        reads.close()
+        server.close()
+        return len(there)
+
+    async def limited() -> int:
+        async with asyncio.timeout(60.0):
+            return await steps()
+
+    assert asyncio.run(limited()) == 3
 
 
 def test_a_report_that_cannot_be_read_is_refused(tmp_path: Path):
