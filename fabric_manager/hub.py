@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from msgspec import structs
 
 from .api.records import AllGroups, GroupChange, GroupForgotten
-from .api.topology import Change
+from .api.topology import Change, Topology
 
 QUEUE_MAX = 4096
 E = TypeVar("E")
@@ -45,7 +45,8 @@ class Subscription(Generic[E]):
 
 
 class Hub:
-    """Every event gets an `event`: which it is, of this hub. The last ones are kept for those who come again."""
+    """Every event gets an `event`: which it is, of this hub. The last ones are kept for those who come again, from the
+    last whole topology on: each holds all nodes, and who comes again from before it is told of all as it stands."""
 
     def __init__(self) -> None:
         self._subscriptions: dict[Subscription[Event], None] = {}
@@ -96,6 +97,8 @@ class Hub:
     def publish(self, event: Event) -> None:
         self._count += 1
         event = structs.replace(event, event=self.last)
+        if isinstance(event, Topology):
+            self._kept.clear()
         self._kept.append(event)
         for subscription in tuple(self._subscriptions):
             subscription.put(event)

@@ -8,11 +8,13 @@ import json
 
 import pytest
 from msgspec.structs import replace
+from small import star
 from starlette.types import Message
 
 from datacast.controller import api as controller
 from datacast.fabric_manager import streams
 from datacast.fabric_manager.api.topology import LinkChange
+from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.hub import QUEUE_MAX, Hub
 from datacast.fabric_manager.leadership import LEASE_S
 from datacast.services import problems
@@ -55,6 +57,18 @@ def test_half_of_what_a_stream_may_lag_behind_is_kept_to_the_event() -> None:
         hub.publish(change(number))
         marks.append(hub.last)
     assert hub.since(marks[0]) is None and len(hub.since(marks[1]) or []) == QUEUE_MAX // 2
+
+
+def test_of_whole_topologies_the_last_is_kept() -> None:
+    """Two thousand were, each with all nodes of a fabric to which as many were added."""
+    hub, whole = Hub(), Fabric(star(2)).snapshot()
+    marks = [hub.last]
+    for event in (whole, change(1), whole, change(2)):
+        hub.publish(event)
+        marks.append(hub.last)
+    assert hub.since(marks[0]) is None is hub.since(marks[1]), "all as it stands"
+    assert [type(event).__name__ for event in hub.since(marks[2]) or []] == ["Topology", "LinkChange"]
+    assert [type(event).__name__ for event in hub.since(marks[3]) or []] == ["LinkChange"]
 
 
 def test_a_leader_knows_whether_anybody_follows_it() -> None:
