@@ -258,8 +258,8 @@ async def _whole_body(headers: dict[str, str], receive: Receive) -> Receive:
         async with asyncio.timeout(BODY_S):
             while True:
                 message = await receive()
-                if message["type"] != "http.request":
-                    break
+                if message["type"] != "http.request":  # what is there of it is not what was asked for
+                    raise Problem(400, "broken_off", "the connection ended before the request was whole", what="body")
                 content += message.get("body", b"")
                 if len(content) > BODY_MAX:
                     raise too_large

@@ -114,6 +114,8 @@ def _changing(path: Path) -> Iterator[list[Token]]:
     """The tokens, to be changed in place; written when the block ends well. One writer at a time."""
     if path.is_dir():  # also "", where a variable of a shell was empty
         raise TokenError(f"{path} is a folder", str(path), "name a file in it")
+    if path.is_symlink():  # a file would take its place, and whoever reads the other one hears of nothing
+        raise TokenError(f"{path} is a link to {path.readlink()}", str(path), "name that file itself")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -3,7 +3,7 @@ blocks are of another length at each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from datacast.fabric_manager.api import GroupSpec
@@ -40,8 +40,9 @@ def with_ranges(spec: GroupSpec, size: int, folder: bool, own: str) -> GroupSpec
                 raise _refusal(field, why, name, "name the hosts")
         asked = {name: [f"{k}/{len(names)}"] for k, name in enumerate(names, 1)}
         unit = piece_bytes(size) if size >= SEVERAL * len(names) * piece_bytes(size) else PART_LEAST
+    receivers = set(names)
     for name in asked:
-        if not _named(name, names):
+        if not _named(name, receivers):
             raise _refusal(field, f"{name} is no receiver", name, "name receivers")
     try:
         rows = {name: spans(texts, size, unit) for name, texts in asked.items()}
@@ -51,7 +52,7 @@ def with_ranges(spec: GroupSpec, size: int, folder: bool, own: str) -> GroupSpec
     return replace(spec, scatter=False, shards=shards)
 
 
-def _named(name: str, receivers: Sequence[str]) -> bool:
+def _named(name: str, receivers: Set[str]) -> bool:
     """Itself, or by an `all` of its site or of one before it."""
     steps = name.split("/")
     deep = {"/".join([*steps[:n], "*", "all"]) for n in range(len(steps))}

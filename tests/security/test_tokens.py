@@ -214,6 +214,38 @@ def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     run(scenario())
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_breaks_off_before_it_is_whole_is_not_carried_out(whole: bool) -> None:
+    """A host was cordoned for no reason, where the reason was still to come."""
+    done, sent = [], []
+    rest = {"type": "http.request", "body": b"", "more_body": False} if whole else {"type": "http.disconnect"}
+    came = iter([{"type": "http.request", "body": b"", "more_body": True}, rest])
+
+    async def route(scope: Any, receive: Any, send: Any) -> None:
+        done.append(await receive())
+
+    async def receive() -> Any:
+        return next(came)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "PUT", "path": "/hosts/h1/cordon", "headers": []}
+    asyncio.run(access.Access(route)(scope, receive, send))
+    assert len(done) == whole and bool(sent) is not whole
+
+
+def test_a_link_in_place_of_a_token_file_is_not_taken_for_it(tmp_path: Path) -> None:
+    """Of a token that was revoked by it the controller, which read the file itself, knew nothing."""
+    path, link = tmp_path / "tokens.json", tmp_path / "link.json"
+    made, secret = tokens.create(path, "x", "admin")
+    link.symlink_to("tokens.json")
+    for change in (lambda: tokens.revoke(link, made.id), lambda: tokens.create(link, "y", "viewer")):
+        with pytest.raises(tokens.TokenError, match=r"is a link to tokens\.json"):
+            change()
+    assert link.is_symlink() and tokens.TokenFile(link).find(secret) == made, "it may be read by it"
+
+
 def test_a_flood_without_tokens_takes_nothing_from_health_checks(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     tokens.create(path, "x", "viewer", None)
