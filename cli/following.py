@@ -139,6 +139,21 @@ def is_over(event: Event) -> bool:
 
 def cancel_and_wait(client: ControllerClient, group: str) -> GroupRecord:
     print(f"datacast: cancelling {group} …", file=sys.stderr)
-    record = wait(client, client.cancel_group(group), CANCEL_PATIENCE_S)
+    record = wait(client, _cancelled(client, group), CANCEL_PATIENCE_S)
     print(f"datacast: {group} is {record.state}", file=sys.stderr)
     return record
+
+
+def _cancelled(client: ControllerClient, group: str) -> GroupRecord:
+    """A controller that is away for a moment hears of it when it is back. Raises Problem, which says what goes on."""
+    end = time.monotonic() + CANCEL_PATIENCE_S
+    while True:
+        try:
+            return client.cancel_group(group)
+        except Problem as problem:
+            if problem.status not in WAITED or time.monotonic() > end:
+                if problem.status != 404:
+                    on = f"{group} was not cancelled: `datacast cancel {group}` ends it"
+                    problem.remedy = "; ".join(filter(None, (problem.remedy, on)))
+                raise
+        time.sleep(REFRESH_S)

@@ -127,6 +127,32 @@ def test_a_controller_that_is_away_for_a_moment_is_waited_for_and_one_that_refus
         following.wait(Restarted(Problem(404, "no_group", "there is no group g-1")), runs, 60.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("back", [True, False])
+def test_who_is_told_to_end_while_the_controller_is_away_cancels_its_group_when_that_is_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], back: bool
+) -> None:
+    """The transfer went on, and nobody said so."""
+    monkeypatch.setattr(following, "REFRESH_S", 0.0)
+    monkeypatch.setattr(following, "CANCEL_PATIENCE_S", 60.0 if back else 0.05)
+    asked = []
+
+    def cancel_group(name: str) -> GroupRecord:
+        asked.append(name)
+        if back and len(asked) == 3:
+            return group(id=name, state="cancelled")
+        raise Problem(503, "unreachable", "no controller at http://c", remedy="start it")
+
+    client = SimpleNamespace(cancel_group=cancel_group)
+    if back:
+        assert following.cancel_and_wait(client, "g-1").state == "cancelled"  # type: ignore[arg-type]
+        assert "g-1 is cancelled" in capsys.readouterr().err
+    else:
+        with pytest.raises(Problem) as away:
+            following.cancel_and_wait(client, "g-1")  # type: ignore[arg-type]
+        assert away.value.remedy == "start it; g-1 was not cancelled: `datacast cancel g-1` ends it"
+    assert len(asked) >= 2
+
+
 PLANNED = Plan(
     source="h0",
     receivers=["h1", "h2"],
