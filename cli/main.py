@@ -7,6 +7,7 @@ or set; 4 the controller does not answer; 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -64,6 +65,10 @@ EPILOG = (
     "Exit codes: 0 done; 1 failed; 2 wrong usage or refused request; 3 no such group; 4 no controller answers; "
     "130 interrupted."
 )
+
+
+UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Why there is no room for what is printed, or nobody who reads it."""
 
 
 def _version(wanted: bool) -> None:
@@ -140,10 +145,19 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     try:
-        app(argv, prog_name="datacast")
+        try:
+            app(argv, prog_name="datacast")
+        except SystemExit:
+            sys.stdout.flush()  # here it can be told that it was not written; of what it does itself Python says little
+            raise
     except DatacastError as error:
         sys.exit(report(error))
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in UNWRITTEN or error.filename is not None:
+            raise
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (it is tried once more as the process ends)
+        if error.errno != errno.EPIPE:
+            print(f"datacast: the output cannot be written: {error.strerror}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -226,7 +227,9 @@ def test_the_version_is_told(module: str) -> None:
     assert (code, out) == (0, f"{name} {metadata.version('datacast')}\n")
 
 
-@pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(), 1), (KeyboardInterrupt(), 130)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(BrokenPipeError(errno.EPIPE, "Broken pipe"), 1), (KeyboardInterrupt(), 130)]
+)
 def test_who_stops_reading_or_presses_ctrl_c_gets_an_exit_code_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
 ) -> None:
@@ -237,6 +240,23 @@ def test_who_stops_reading_or_presses_ctrl_c_gets_an_exit_code_and_no_traceback(
     with pytest.raises(SystemExit) as ended:
         whole.main(["groups"])
     assert ended.value.code == code and capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("where", ["full", "gone"])
+def test_what_is_printed_where_no_room_is_has_failed(tmp_path: Path, where: str) -> None:
+    """Python found out when it ended: 120, and an exception that it ignored."""
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+    read, write = os.pipe()
+    os.close(read)
+    if where == "full":
+        os.dup2(full := os.open("/dev/full", os.O_WRONLY), write)
+        os.close(full)
+    line = [sys.executable, "-m", "datacast.cli.main", "token", "list", str(path)]
+    done = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    said = "datacast: the output cannot be written: No space left on device\n" if where == "full" else ""
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_what_nobody_foresaw_ends_with_the_traceback_that_python_shows(
