@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FAILED = (http.client.HTTPException, OSError)
 """Whatever keeps an answer away."""
+WHOLE_S = 60.0
+"""For an answer, from its head on; a stream has no end."""
 
 
 class NotConnectedError(OSError):
@@ -41,9 +43,11 @@ class _Unix(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def _head(connection: http.client.HTTPConnection, seconds: float) -> http.client.HTTPResponse:
-    """The answer, once its head is there: one that trickles is never silent, and is given up all the same."""
-    sock, late = connection.sock, threading.Event()
+@contextmanager
+def _within(seconds: float, sock: socket.socket, what: str) -> Iterator[None]:
+    """What is read meanwhile: where it trickles it is never silent, and is given up all the same. Raises TimeoutError,
+    also where that passes for a whole one, as a head does that ends anywhere."""
+    late = threading.Event()
 
     def give_up() -> None:
         late.set()
@@ -54,15 +58,14 @@ def _head(connection: http.client.HTTPConnection, seconds: float) -> http.client
     limit.daemon = True
     limit.start()
     try:
-        answer = connection.getresponse()
+        yield
     except FAILED:
         if not late.is_set():
             raise
     finally:
         limit.cancel()
-    if late.is_set():  # a head that ends anywhere passes for a whole one
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return answer
+    if late.is_set():
+        raise TimeoutError(f"{what} within {seconds:g} s")
 
 
 class BlockingClient:
@@ -116,7 +119,10 @@ class BlockingClient:
             if silence is not None:
                 connection.sock.settimeout(silence)
             connection.request(method, where, content, {**self._headers, **(headers or {})})
-            with _head(connection, self._timeout if silence is None else silence) as answer:
+            sock = connection.sock
+            with _within(self._timeout if silence is None else silence, sock, "no answer"):
+                answer = connection.getresponse()
+            with answer, nullcontext() if silence is not None else _within(WHOLE_S, sock, "no whole answer"):
                 yield answer
         finally:
             connection.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from authority import Authority
 
+from datacast.services import blocking
 from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
 from datacast.services.blocking import BlockingClient
 from datacast.services.eventloop import run
@@ -147,6 +148,33 @@ def test_a_head_that_trickles_is_given_up() -> None:
         return given_up
 
     assert run(scenario()) == ["asking", "blocking"]
+
+
+@pytest.mark.parametrize("head", ["content-length: 9999999", "transfer-encoding: chunked", "connection: close"])
+def test_an_answer_to_a_command_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch, head: str) -> None:
+    monkeypatch.setattr(blocking, "WHOLE_S", 0.5)
+
+    async def trickles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode())
+        with contextlib.suppress(OSError):
+            while not writer.is_closing():
+                writer.write(b"1\r\nx\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(trickles, "127.0.0.1", 0)
+        client = BlockingClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 5.0)
+
+        def ask() -> None:
+            with pytest.raises(TimeoutError, match=r"no whole answer within 0\.5 s"), client.ask("GET", "/") as answer:
+                answer.read()
+
+        async with asyncio.timeout(60):
+            await asyncio.to_thread(ask)
+        server.close()
+
+    run(scenario())
 
 
 def test_what_follows_a_head_may_take_its_time() -> None:
