@@ -110,7 +110,11 @@ class Authority:
         )
         made = cls(folder, certificate, key, sync=sync)
         made._write(folder / "ca.key", _pem_key(key), 0o600, False)
-        made._write(folder / "ca.pem", _pem(certificate), 0o644, False)
+        try:
+            made._write(folder / "ca.pem", _pem(certificate), 0o644, False)
+        except AuthorityError:  # a key without its certificate would be in the way of the next attempt
+            (folder / "ca.key").unlink()
+            raise
         return made
 
     @classmethod

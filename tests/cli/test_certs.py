@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import ssl
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from commands import command
 
 from datacast.services import authority as services_authority
+from datacast.services import durable
 from datacast.services.authority import Authority, AuthorityError, Identity
 from datacast.services.tls import Identity as Own
 
@@ -142,6 +144,22 @@ def test_bad_input_is_named(tmp_path: Path, args: list[str], words: str) -> None
 def test_an_authority_s_name_is_cut_to_what_a_certificate_takes(tmp_path: Path) -> None:
     good("certs", "init", tmp_path / "ca", "--name", "Straße" * 20)
     assert "authority" in good("certs", "show", tmp_path / "ca")
+
+
+def test_an_authority_that_no_room_was_for_can_be_made_when_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *args: object, **options: object) -> None:
+        if path.name == "ca.pem":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, *args, **options)
+
+    write = durable.write
+    monkeypatch.setattr(durable, "write", full)
+    with pytest.raises(AuthorityError, match=r"cannot write .*ca\.pem: No space left"):
+        Authority.create(tmp_path / "a", sync=False)
+    monkeypatch.undo()
+    Authority.create(tmp_path / "a", sync=False)
 
 
 def test_a_key_of_another_authority_makes_nothing(tmp_path: Path) -> None:
