@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import gc
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent / "services_kit"))  # its `lab` is another than the product's
 sys.path.insert(0, str(Path(__file__).parent))
 import drawing
 import left_over
@@ -25,6 +28,9 @@ ROWS = skips.read()
 GRACE_S = 60.0
 """Beyond the time of a test. What loops in C hears no signal, which is how pytest-timeout ends a test: the process
 tells where it is, and ends (pytest-xdist says which test that was, and goes on)."""
+
+HANGS_S = 280.0
+"""Less than the time of a test: one that hangs fails with what it waited for."""
 
 gc.set_threshold(50_000, 20, 100)  # looking for more than goes with each test took a tenth of their processor
 drawing.register()
@@ -94,6 +100,31 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         pytest.fail("it took this process's rights: run what gives them up in a process of its own")
     if _status(*OF_SIGNALS) != signals:
         pytest.fail("it left signals ignored or blocked: programs that tests start after it would not end")
+
+
+async def _in_time(steps: Coroutine[None, None, None]) -> None:
+    async with asyncio.timeout(HANGS_S):
+        await steps
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test may be a coroutine. It has a loop of its own: Python's, on the clock of clockwork where it is marked
+    `simulated`, or the one that services have (`uvloop`)."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    steps = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    if simulated := pyfuncitem.get_closest_marker("simulated"):
+        from simulated import run
+
+        run(steps, **simulated.kwargs)
+    elif pyfuncitem.get_closest_marker("uvloop"):
+        from datacast.services import eventloop
+
+        eventloop.run(_in_time(steps))
+    else:
+        asyncio.run(_in_time(steps))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

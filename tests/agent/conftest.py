@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_harness import ASAN, PLAIN, ROOT, Net, make_line, make_pair
+from agent_harness import ASAN, PLAIN, Net, make_line, make_pair
 from made import made
-
-sys.path.append(str(ROOT / "tests" / "services_kit"))
 
 
 @pytest.fixture(scope="session", autouse=True)

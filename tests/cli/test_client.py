@@ -71,54 +71,42 @@ async def spawn(*args: str, url: str | None = None):
     )
 
 
-def test_send_follows_to_the_end_and_says_how_it_went() -> None:
-    async def scenario():
-        async with service([5000.0]) as (_, url):
-            told = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", "--dest", "x", url=url)
-            machine = await datacast(
-                "send", "/srv/file", "--from", "h0", "--to", "all", "--cache", "64K", "--json", url=url
-            )
-            return told, machine
-
-    (code, out, err), (code_json, out_json, err_json) = run(scenario())
+async def test_send_follows_to_the_end_and_says_how_it_went() -> None:
+    async with service([5000.0]) as (_, url):
+        told = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", "--dest", "x", url=url)
+        machine = await datacast(
+            "send", "/srv/file", "--from", "h0", "--to", "all", "--cache", "64K", "--json", url=url
+        )
+        (code, out, err), (code_json, out_json, err_json) = told, machine
     assert (code, err) == (0, "") and "done" in out and "h1" in out and "started in" in out
     record = json.loads(out_json)
     assert (code_json, err_json) == (0, "") and record["state"] == "done" and len(record["receivers"]) == 3
     assert record["options"]["cache_bytes"] == 65536 and record["dest_path"] == "file"
 
 
-def test_send_to_a_set_and_without_watching() -> None:
-    async def scenario():
-        async with service([20_000.0]) as (it, url):
-            await it.client.put_set("rack", ["h1", "h3"])
-            code, out, _ = await datacast("send", "/srv/file", "--from", "h0", "--to", "@rack", "--no-watch", url=url)
-            record = await it.end({"id": out.strip()})
-            shown = await datacast("status", out.strip(), "--json", url=url)
-            listed = await datacast("groups", "--json", url=url)
-            watched = await datacast("status", out.strip(), "--watch", url=url)
-            return code, record, shown, listed, watched
-
-    code, record, shown, listed, watched = run(scenario())
+async def test_send_to_a_set_and_without_watching() -> None:
+    async with service([20_000.0]) as (it, url):
+        await it.client.put_set("rack", ["h1", "h3"])
+        code, out, _ = await datacast("send", "/srv/file", "--from", "h0", "--to", "@rack", "--no-watch", url=url)
+        record = await it.end({"id": out.strip()})
+        shown = await datacast("status", out.strip(), "--json", url=url)
+        listed = await datacast("groups", "--json", url=url)
+        watched = await datacast("status", out.strip(), "--watch", url=url)
     assert code == 0 and list(record["receivers"]) == ["h1", "h3"]
     assert shown[0] == 0 and json.loads(shown[1]) == record
     assert [g["id"] for g in json.loads(listed[1])] == [record["id"]]
     assert watched[0] == 0 and "done" in watched[1]
 
 
-def test_what_send_is_told_stands_in_the_group() -> None:
+async def test_what_send_is_told_stands_in_the_group() -> None:
     digest = "ab" * 32
     told = ["--weight", "3", "--background", "--most", "40mbit", "--deadline", "600", "--label", "team=vision"]
-
-    async def scenario():
-        async with service([20_000.0]) as (it, url):
-            order = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2", "--no-watch", "--json"]
-            sent = await datacast(*order, *told, "--size", "3MB", "--sha256", digest.upper(), url=url)
-            odd = await datacast(*order, "--sha256", digest[:-1], url=url)
-            other = await datacast(*order, "--size", "2MB", url=url)
-            ended = [await it.end(json.loads(group[1])) for group in (sent, other)]
-            return sent, odd, ended
-
-    sent, odd, ended = run(scenario())
+    async with service([20_000.0]) as (it, url):
+        order = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2", "--no-watch", "--json"]
+        sent = await datacast(*order, *told, "--size", "3MB", "--sha256", digest.upper(), url=url)
+        odd = await datacast(*order, "--sha256", digest[:-1], url=url)
+        other = await datacast(*order, "--size", "2MB", url=url)
+        ended = [await it.end(json.loads(group[1])) for group in (sent, other)]
     group = json.loads(sent[1])
     assert sent[0] == 0 and ended[0]["id"] == group["id"]
     assert (group["weight"], group["priority"], group["most_bps"]) == (3, "background", 40_000_000)
@@ -127,34 +115,27 @@ def test_what_send_is_told_stands_in_the_group() -> None:
     assert ended[1]["state"] == "failed" and "3000000" in json.dumps(ended[1]["error"])
 
 
-def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> None:
-    async def scenario():
-        async with service([20_000.0]) as (it, url):
-            it.world.agents["h2"].fail["open"] = ("disk_full", "/srv: 3 bytes free")
-            return await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
-
-    code, out, _ = run(scenario())
+async def test_a_transfer_that_fails_for_one_receiver_exits_with_1_and_names_it() -> None:
+    async with service([20_000.0]) as (it, url):
+        it.world.agents["h2"].fail["open"] = ("disk_full", "/srv: 3 bytes free")
+        code, out, _ = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
     assert code == 1 and "partial" in out and "3 bytes free" in out
 
 
-def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> None:
-    async def scenario():
-        async with service([300.0], 5) as (it, url):
-            it.world.agents["h1"].stall_done = it.world.agents["h2"].stall_done = True
-            group = await it.start("h0", ["h1", "h2"], 3_000_000)
-            await it.running(group)
-            joined = await datacast("receivers", "add", group["id"], "h3:/srv/elsewhere", url=url)
-            left = await datacast("receivers", "remove", group["id"], "h2", "--json", url=url)
-            none = await datacast("receivers", "add", group["id"], "h9", url=url)
-            gone = await datacast("receivers", "remove", group["id"], "h2", url=url)
-            odd = await datacast("receivers", "add", group["id"], "h3:", url=url)
-            it.world.agents["h1"].stall_done = False
-            record = await it.end(group)
-            late = await datacast("receivers", "add", group["id"], "h4", url=url)
-            dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
-            return record, joined, left, none, gone, odd, late, dest
-
-    record, joined, left, none, gone, odd, late, dest = run(scenario())
+async def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> None:
+    async with service([300.0], 5) as (it, url):
+        it.world.agents["h1"].stall_done = it.world.agents["h2"].stall_done = True
+        group = await it.start("h0", ["h1", "h2"], 3_000_000)
+        await it.running(group)
+        joined = await datacast("receivers", "add", group["id"], "h3:/srv/elsewhere", url=url)
+        left = await datacast("receivers", "remove", group["id"], "h2", "--json", url=url)
+        none = await datacast("receivers", "add", group["id"], "h9", url=url)
+        gone = await datacast("receivers", "remove", group["id"], "h2", url=url)
+        odd = await datacast("receivers", "add", group["id"], "h3:", url=url)
+        it.world.agents["h1"].stall_done = False
+        record = await it.end(group)
+        late = await datacast("receivers", "add", group["id"], "h4", url=url)
+        dest = [m["tree"]["b"]["dest"] for name, m in it.world.ops("open") if name == "h3"]
     assert joined[0] == 0 and joined[1].strip() == f"h3 joins {record['id']}"
     assert left[0] == 0 and json.loads(left[1])["id"] == record["id"]
     assert none[0] == 2 and "no host 'h9'" in none[2]
@@ -165,87 +146,73 @@ def test_a_host_joins_and_another_leaves_and_a_host_that_is_none_is_named() -> N
     assert record["receivers"]["h2"]["state"] == "cancelled" and set(dest) == {"/srv/elsewhere"}
 
 
-def test_a_group_that_reached_some_is_resumed_for_the_rest() -> None:
-    async def scenario():
-        async with service([2000.0]) as (it, url):
-            it.world.agents["h2"].fail["open"] = ("disk_full", "no room on h2")
-            group = await it.end(await it.start("h0", ["h1", "h2"], 3_000_000))
-            shown = await datacast("groups", "--state", "partial", url=url)
-            del it.world.agents["h2"].fail["open"]
-            opened = len([name for name, _ in it.world.ops("open") if name == "h1"])
-            resumed = await datacast("resume", group["id"], "--json", url=url)
-            again = len([name for name, _ in it.world.ops("open") if name == "h1"])
-            twice = await datacast("resume", group["id"], url=url)
-            return group, shown, resumed, twice, again - opened
-
-    group, shown, resumed, twice, again = run(scenario())
+async def test_a_group_that_reached_some_is_resumed_for_the_rest() -> None:
+    async with service([2000.0]) as (it, url):
+        it.world.agents["h2"].fail["open"] = ("disk_full", "no room on h2")
+        group = await it.end(await it.start("h0", ["h1", "h2"], 3_000_000))
+        shown = await datacast("groups", "--state", "partial", url=url)
+        del it.world.agents["h2"].fail["open"]
+        opened = len([name for name, _ in it.world.ops("open") if name == "h1"])
+        resumed = await datacast("resume", group["id"], "--json", url=url)
+        again = len([name for name, _ in it.world.ops("open") if name == "h1"])
+        twice = await datacast("resume", group["id"], url=url)
+        again = again - opened
     assert group["state"] == "partial" and group["id"] in shown[1]
     assert resumed[0] == 0 and json.loads(resumed[1])["state"] == "done"
     assert again == 0, "who has the file is left alone"
     assert twice[0] == 2 and "is done; only one that failed or is partial can be resumed" in twice[2]
 
 
-def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
-    async def scenario():
-        async with service([2000.0], agents=["h0", "h1", "h2"]) as (_, url):
-            few = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", url=url)
-            many = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h3", "--quorum", "3", url=url)
-            args = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", "--quorum", "2", "--no-watch", "--json"]
-            return few, many, await datacast(*args, url=url)
-
-    few, many, started = run(scenario())
+async def test_send_with_a_quorum_starts_without_those_who_are_away() -> None:
+    async with service([2000.0], agents=["h0", "h1", "h2"]) as (_, url):
+        few = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", url=url)
+        many = await datacast("send", "/srv/file", "--from", "h0", "--to", "h1,h3", "--quorum", "3", url=url)
+        args = ["send", "/srv/file", "--from", "h0", "--to", "h1,h2,h3", "--quorum", "2", "--no-watch", "--json"]
+        started = await datacast(*args, url=url)
     assert few[0] == 2 and "host h3 has no agent" in few[2]
     assert many[0] == 2 and "a quorum of 3 of 2 receivers" in many[2]
     assert started[0] == 0 and json.loads(started[1])["state"] == "starting"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_send_that_is_told_to_end_cancels_its_group(number: signal.Signals) -> None:
-    async def scenario():
-        async with service([1.0]) as (it, url):
-            it.world.sizes["/srv/file"] = 50_000_000  # outlasts the test
-            process = await spawn("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
-            await until(lambda: it.world.sent_pieces, "data flows")
-            process.send_signal(number)
-            result = await datacast(process=process)
-            return result, (await it.client.groups())[0], [agent.roles for agent in it.world.agents.values()]
-
-    (code, _, err), group, roles = run(scenario())
+async def test_a_send_that_is_told_to_end_cancels_its_group(number: signal.Signals) -> None:
+    async with service([1.0]) as (it, url):
+        it.world.sizes["/srv/file"] = 50_000_000  # outlasts the test
+        process = await spawn("send", "/srv/file", "--from", "h0", "--to", "h1,h2", url=url)
+        await until(lambda: it.world.sent_pieces, "data flows")
+        process.send_signal(number)
+        result = await datacast(process=process)
+        (code, _, err) = result
+        group = (await it.client.groups())[0]
+        roles = [agent.roles for agent in it.world.agents.values()]
     assert code == 128 + number and f"{group['id']} is cancelled" in err and group["state"] == "cancelled"
     assert roles == [{}, {}, {}, {}]
 
 
-def test_ctrl_c_in_status_stops_the_watching_only() -> None:
-    async def scenario():
-        async with service([1.0]) as (it, url):
-            group = await it.start("h0", ["h1"], 50_000_000, "/srv/long")  # outlasts the test
-            await it.running(group)
-            process = await spawn("status", group["id"], "--watch", url=url)
-            await until(lambda: it.requests() >= 2, "the command watches")
-            process.send_signal(signal.SIGINT)
-            code, _, _ = await datacast(process=process)
-            record = await it.client.group(group["id"])
-            cancelled = await datacast("cancel", group["id"], url=url)
-            return code, record["state"], cancelled
-
-    code, state, cancelled = run(scenario())
+async def test_ctrl_c_in_status_stops_the_watching_only() -> None:
+    async with service([1.0]) as (it, url):
+        group = await it.start("h0", ["h1"], 50_000_000, "/srv/long")  # outlasts the test
+        await it.running(group)
+        process = await spawn("status", group["id"], "--watch", url=url)
+        await until(lambda: it.requests() >= 2, "the command watches")
+        process.send_signal(signal.SIGINT)
+        code, _, _ = await datacast(process=process)
+        record = await it.client.group(group["id"])
+        cancelled = await datacast("cancel", group["id"], url=url)
+        state = record["state"]
     assert code == 130 and state == "running"
     assert cancelled[0] == 0 and "is cancelled" in cancelled[1]
 
 
-def test_all_groups_are_listed_however_many_pages_they_are(monkeypatch) -> None:
+async def test_all_groups_are_listed_however_many_pages_they_are(monkeypatch) -> None:
     """The newest come last: of a fabric that remembers a thousand, those that run would be missing."""
     monkeypatch.setattr(group_rest, "PAGE", 2)
     order = GroupSpec(source="h0", source_path="/srv/file", receivers=["h1"])
-
-    async def scenario():
-        async with service([20_000.0]) as (_, url):
-            with ControllerClient(url) as client:
-                made = [(await asyncio.to_thread(client.create_group, order)).id for _ in range(5)]
-                await asyncio.to_thread(client.cancel_group, made[-1])
-            return made, await datacast("groups", "--json", url=url), await datacast("groups", url=url)
-
-    made, (code, out, _), (_, shown, _) = run(scenario())
+    async with service([20_000.0]) as (_, url):
+        with ControllerClient(url) as client:
+            made = [(await asyncio.to_thread(client.create_group, order)).id for _ in range(5)]
+            await asyncio.to_thread(client.cancel_group, made[-1])
+        (code, out, _), (_, shown, _) = await datacast("groups", "--json", url=url), await datacast("groups", url=url)
     assert (code, [row["id"] for row in json.loads(out)]) == (0, made)
     assert all(group in shown for group in made)
 
@@ -311,15 +278,12 @@ def test_a_folder_of_settings_that_cannot_be_looked_into_holds_no_token() -> Non
     assert code == 4 and "no controller answers" in err, err
 
 
-def test_what_is_no_unicode_is_the_name_of_nothing() -> None:
-    async def scenario():
-        async with service([1.0]) as (_, url):
-            return [
-                await datacast(*args, url=url)
-                for args in (["status", "caf\udce9"], ["cancel", "\udce9"], ["groups", "--state", "\udce9"])
-            ]
-
-    *named, asked = run(scenario())
+async def test_what_is_no_unicode_is_the_name_of_nothing() -> None:
+    async with service([1.0]) as (_, url):
+        *named, asked = [
+            await datacast(*args, url=url)
+            for args in (["status", "caf\udce9"], ["cancel", "\udce9"], ["groups", "--state", "\udce9"])
+        ]
     for code, out, err in named:
         assert code == 3 and not out and "there is no group" in err and "Traceback" not in err, err
     assert asked[0] == 2 and "state" in asked[2] and "Traceback" not in asked[2], asked
@@ -346,13 +310,11 @@ def test_why_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch, error: Exce
     assert said in f"{told.value.message}; {told.value.remedy}"
 
 
-def test_topology_for_people_and_machines() -> None:
-    async def scenario():
-        async with service([1.0], agents=["h0", "h1"]) as (it, url):
-            it.manager.fabric.nodes["s"].cache = False
-            return await datacast("topology", "--links", url=url), await datacast("topology", "--json", url=url)
-
-    (code, out, _), (_, machine, _) = run(scenario())
+async def test_topology_for_people_and_machines() -> None:
+    async with service([1.0], agents=["h0", "h1"]) as (it, url):
+        it.manager.fabric.nodes["s"].cache = False
+        (code, out, _) = await datacast("topology", "--links", url=url)
+        (_, machine, _) = await datacast("topology", "--json", url=url)
     assert code == 0 and "4 hosts (2 with an agent), 1 switches, 4 links (2 down)" in out
     assert "without a cache appliance: s\n" in out
     assert len(json.loads(machine)["links"]) == 4

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 from commands import command
 

@@ -78,51 +78,41 @@ BAD_GROUPS = [
 ]
 
 
-def test_every_bad_group_is_refused_with_its_code_and_field_and_nothing_is_started() -> None:
-    async def scenario():
-        async with lab(star(4), agents=["h0", "h1", "h2"]) as it, rest(it.manager.url) as http:
-            for change, status, code, field in BAD_GROUPS:
-                body = {k: v for k, v in {**GOOD, **change}.items() if v is not None or k == "options"}
-                answer = await http.post(
-                    "/groups", content=json.dumps(body), headers={"content-type": "application/json"}
-                )
-                check_problem(answer, status, code, field)
-            return (await http.get("/groups")).json()
-
-    assert run(scenario()) == []
+async def test_every_bad_group_is_refused_with_its_code_and_field_and_nothing_is_started() -> None:
+    async with lab(star(4), agents=["h0", "h1", "h2"]) as it, rest(it.manager.url) as http:
+        for change, status, code, field in BAD_GROUPS:
+            body = {k: v for k, v in {**GOOD, **change}.items() if v is not None or k == "options"}
+            answer = await http.post(
+                "/groups", content=json.dumps(body), headers={"content-type": "application/json"}
+            )
+            check_problem(answer, status, code, field)
+        assert (await http.get("/groups")).json() == []
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
-def test_bodies_that_are_no_object(content: bytes) -> None:
-    async def scenario():
-        async with lab(star(2)) as it, rest(it.manager.url) as http:
-            return await http.post("/groups", content=content, headers={"content-type": "application/json"})
-
-    answer = run(scenario())
+async def test_bodies_that_are_no_object(content: bytes) -> None:
+    async with lab(star(2)) as it, rest(it.manager.url) as http:
+        answer = await http.post("/groups", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 422 and answer.json()["fields"], answer.text
 
 
-def test_a_group_from_post_to_done() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[1388.0]) as it, rest(it.manager.url) as http:
-            it.world.sizes["/srv/file"] = 6_000_000
-            answer = await http.post(
-                "/groups",
-                json={
-                    "source": "00",
-                    "receivers": "all",
-                    "source_path": "/srv/file",
-                    "options": {"trees": 1, "cache_bytes": 65536, "credits": 20},
-                },
-            )
-            record = await it.end(answer.json())
-            shown = (await http.get(answer.headers["location"])).json()
-            listed = (await http.get("/groups", params={"state": "done"})).json()
-            none = (await http.get("/groups", params={"state": "failed"})).json()
-            again = await http.post(answer.headers["location"] + "/cancel")
-            return answer, record, shown, listed, none, again
-
-    answer, record, shown, listed, none, again = run(scenario())
+async def test_a_group_from_post_to_done() -> None:
+    async with lab(bcube41(), rates=[1388.0]) as it, rest(it.manager.url) as http:
+        it.world.sizes["/srv/file"] = 6_000_000
+        answer = await http.post(
+            "/groups",
+            json={
+                "source": "00",
+                "receivers": "all",
+                "source_path": "/srv/file",
+                "options": {"trees": 1, "cache_bytes": 65536, "credits": 20},
+            },
+        )
+        record = await it.end(answer.json())
+        shown = (await http.get(answer.headers["location"])).json()
+        listed = (await http.get("/groups", params={"state": "done"})).json()
+        none = (await http.get("/groups", params={"state": "failed"})).json()
+        again = await http.post(answer.headers["location"] + "/cancel")
     assert answer.status_code == 201 and answer.json()["state"] == "starting"
     assert shown == record and record["state"] == "done" and len(record["receivers"]) == 15
     assert [g["id"] for g in listed] == [record["id"]] and none == []
@@ -133,105 +123,87 @@ def test_a_group_from_post_to_done() -> None:
     assert again.status_code == 202 and again.json()["state"] == "done"
 
 
-def test_delete_cancels() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[50.0]) as it, rest(it.manager.url) as http:
-            group = await it.start("h0", ["h1", "h2"], 50_000_000)
-            await it.running(group)
-            answer = await http.post(f"/groups/{group['id']}/cancel")
-            return answer, await it.end(group)
-
-    answer, record = run(scenario())
+async def test_delete_cancels() -> None:
+    async with lab(star(3), rates=[50.0]) as it, rest(it.manager.url) as http:
+        group = await it.start("h0", ["h1", "h2"], 50_000_000)
+        await it.running(group)
+        answer = await http.post(f"/groups/{group['id']}/cancel")
+        record = await it.end(group)
     assert answer.status_code == 202 and answer.json()["state"] == "cancelling" and record["state"] == "cancelled"
 
 
-def test_what_is_not_there() -> None:
-    async def scenario():
-        async with lab(star(2)) as it, rest(it.manager.url) as http:
-            for path in ("/groups/g-00000000", "/groups/%00", "/groups/%F0%9F%8C%B3"):
-                check_problem(await http.get(path), 404, "group_not_found")
-                check_problem(await http.delete(path), 404, "group_not_found")
-            check_problem(await http.get("/sets/none"), 404, "set_not_found")
-            check_problem(await http.delete("/sets/none"), 404, "set_not_found")
-            check_problem(await http.get("/nothing"), 404, "not_found")
-            check_problem(await http.put("/groups"), 405, "method_not_allowed")
-            check_problem(await http.get("/groups", params={"state": "odd"}), 422, "invalid", "state")
-            check_problem(await http.get("/groups/" + "x" * 100), 422, "invalid", "group")
-
-    run(scenario())
+async def test_what_is_not_there() -> None:
+    async with lab(star(2)) as it, rest(it.manager.url) as http:
+        for path in ("/groups/g-00000000", "/groups/%00", "/groups/%F0%9F%8C%B3"):
+            check_problem(await http.get(path), 404, "group_not_found")
+            check_problem(await http.delete(path), 404, "group_not_found")
+        check_problem(await http.get("/sets/none"), 404, "set_not_found")
+        check_problem(await http.delete("/sets/none"), 404, "set_not_found")
+        check_problem(await http.get("/nothing"), 404, "not_found")
+        check_problem(await http.put("/groups"), 405, "method_not_allowed")
+        check_problem(await http.get("/groups", params={"state": "odd"}), 422, "invalid", "state")
+        check_problem(await http.get("/groups/" + "x" * 100), 422, "invalid", "group")
 
 
-def test_sets() -> None:
-    async def scenario():
-        async with lab(star(4)) as it, rest(it.manager.url) as http:
-            check_problem(await http.put("/sets/rack", json={"hosts": ["zz"]}), 422, "unknown_host", "hosts")
-            check_problem(
-                await http.put("/sets/rack", json={"hosts": ["h1", "h1"]}), 422, "duplicate_receivers", "hosts"
-            )
-            check_problem(await http.put("/sets/rack", json={"hosts": []}), 422, "invalid", "hosts")
-            check_problem(await http.put("/sets/-bad-", json={"hosts": ["h1"]}), 422, "invalid", "name")
-            assert (await http.put("/sets/rack", json={"hosts": ["h1", "h2"]})).json()["name"] == "rack"
-            assert (await http.get("/sets")).json() == {"rack": ["h1", "h2"]}
-            assert (await http.get("/sets/rack")).json() == {"name": "rack", "hosts": ["h1", "h2"]}
-            deleted = await http.delete("/sets/rack")
-            assert deleted.status_code == 204 and deleted.content == b""
-
-    run(scenario())
+async def test_sets() -> None:
+    async with lab(star(4)) as it, rest(it.manager.url) as http:
+        check_problem(await http.put("/sets/rack", json={"hosts": ["zz"]}), 422, "unknown_host", "hosts")
+        check_problem(
+            await http.put("/sets/rack", json={"hosts": ["h1", "h1"]}), 422, "duplicate_receivers", "hosts"
+        )
+        check_problem(await http.put("/sets/rack", json={"hosts": []}), 422, "invalid", "hosts")
+        check_problem(await http.put("/sets/-bad-", json={"hosts": ["h1"]}), 422, "invalid", "name")
+        assert (await http.put("/sets/rack", json={"hosts": ["h1", "h2"]})).json()["name"] == "rack"
+        assert (await http.get("/sets")).json() == {"rack": ["h1", "h2"]}
+        assert (await http.get("/sets/rack")).json() == {"name": "rack", "hosts": ["h1", "h2"]}
+        deleted = await http.delete("/sets/rack")
+        assert deleted.status_code == 204 and deleted.content == b""
 
 
-def test_topology_and_health() -> None:
-    async def scenario():
-        async with lab(bcube41(), agents=["00", "01"]) as it, rest(it.manager.url) as http:
-            return (await http.get("/topology")).json(), await http.get("/healthz")
-
-    topology, health = run(scenario())
+async def test_topology_and_health() -> None:
+    async with lab(bcube41(), agents=["00", "01"]) as it, rest(it.manager.url) as http:
+        topology, health = (await http.get("/topology")).json(), await http.get("/healthz")
     assert len(topology["nodes"]) == 24 and len(topology["links"]) == 32
     assert [n["name"] for n in topology["nodes"] if n["registered"]] == ["00", "01"]
     assert topology["services"] == dict.fromkeys(("controller", "fabric-manager"), metadata.version("datacast"))
     assert health.status_code == 200 and health.json()["fabric_manager"]["agents"] == 2
 
 
-def test_without_a_fabric_manager_everything_says_503_and_metrics_say_down() -> None:
-    async def scenario():
-        async with rest("http://127.0.0.1:9") as http:
-            requests = [
-                ("GET", "/groups"),
-                ("GET", "/groups/g-1"),
-                ("DELETE", "/groups/g-1"),
-                ("POST", "/groups"),
-                ("GET", "/topology"),
-                ("GET", "/healthz"),
-                ("GET", "/sets"),
-                ("GET", "/events"),
-            ]
-            for method, path in requests:
-                answer = await http.request(method, path, json=GOOD if method == "POST" else None)
-                body = check_problem(answer, 503, "unreachable")
-                assert "http://127.0.0.1:9" in body["detail"] and "datacast-fabric-manager" in body["remedy"]
-            return await http.get("/metrics")
-
-    answer = run(scenario())
+async def test_without_a_fabric_manager_everything_says_503_and_metrics_say_down() -> None:
+    async with rest("http://127.0.0.1:9") as http:
+        requests = [
+            ("GET", "/groups"),
+            ("GET", "/groups/g-1"),
+            ("DELETE", "/groups/g-1"),
+            ("POST", "/groups"),
+            ("GET", "/topology"),
+            ("GET", "/healthz"),
+            ("GET", "/sets"),
+            ("GET", "/events"),
+        ]
+        for method, path in requests:
+            answer = await http.request(method, path, json=GOOD if method == "POST" else None)
+            body = check_problem(answer, 503, "unreachable")
+            assert "http://127.0.0.1:9" in body["detail"] and "datacast-fabric-manager" in body["remedy"]
+        answer = await http.get("/metrics")
     assert answer.status_code == 200 and "datacast_fabric_manager_up 0.0" in answer.text
 
 
-def test_metrics_parse_and_count() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[100.0]) as it, rest(it.manager.url) as http:
-            group = await it.start("h0", ["h1", "h2"], 50_000_000)
-            await it.running(group)
+async def test_metrics_parse_and_count() -> None:
+    async with lab(star(3), rates=[100.0]) as it, rest(it.manager.url) as http:
+        group = await it.start("h0", ["h1", "h2"], 50_000_000)
+        await it.running(group)
 
-            async def shown():
-                text = (await http.get("/metrics")).text
-                taken = "datacast_delivery_bytes_per_second 0.0" not in text
-                return text if taken and 'datacast_receivers{state="running"} 2.0' in text else None
+        async def shown():
+            text = (await http.get("/metrics")).text
+            taken = "datacast_delivery_bytes_per_second 0.0" not in text
+            return text if taken and 'datacast_receivers{state="running"} 2.0' in text else None
 
-            text = await until(shown, "the running group is in the metrics")
-            again = (await http.get("/metrics")).text
-            await it.client.cancel_group(group["id"])
-            await it.end(group)
-            return group["id"], text, again, (await http.get("/metrics")).text
-
-    group, text, again, after = run(scenario())
+        text = await until(shown, "the running group is in the metrics")
+        again = (await http.get("/metrics")).text
+        await it.client.cancel_group(group["id"])
+        await it.end(group)
+        group, after = group["id"], (await http.get("/metrics")).text
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     values = {(s.name, *sorted(s.labels.items())): s.value for s in samples}
     assert values[("datacast_agents",)] == 3 and values[("datacast_fabric_manager_up",)] == 1
@@ -308,12 +280,9 @@ def test_server_sent_events_say_why_they_end() -> None:
     assert [e["type"] for e in events] == ["topology", "node"] and events[1]["name"] == "h1"
 
 
-def test_openapi_describes_the_options_and_the_problems() -> None:
-    async def scenario():
-        async with rest("http://127.0.0.1:9") as http:
-            return (await http.get("/openapi.json")).json()
-
-    api = run(scenario())
+async def test_openapi_describes_the_options_and_the_problems() -> None:
+    async with rest("http://127.0.0.1:9") as http:
+        api = (await http.get("/openapi.json")).json()
     options = api["components"]["schemas"]["GroupOptions"]
     assert options["additionalProperties"] is False and "cache_bytes" in options["properties"]
     for path, methods in api["paths"].items():
@@ -343,18 +312,14 @@ def test_every_answer_is_described_by_its_type() -> None:
     assert bare == []
 
 
-def test_a_stream_that_ends_before_it_begins_is_asked_for_again() -> None:
+async def test_a_stream_that_ends_before_it_begins_is_asked_for_again() -> None:
     """The service is being stopped at that moment."""
 
     class Ending(FabricManagerClient):
         async def events(self, *args: Any, **more: Any) -> AsyncIterator[str]:
             for text in ():
                 yield text
-
-    async def scenario() -> httpx.Response:
-        transport = httpx.ASGITransport(app=make_app(Ending("http://127.0.0.1:9")))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            return await http.get("/events")
-
-    answer = run(scenario())
+    transport = httpx.ASGITransport(app=make_app(Ending("http://127.0.0.1:9")))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        answer = await http.get("/events")
     assert (answer.status_code, answer.json()["code"]) == (503, "ending")

@@ -107,19 +107,15 @@ def test_the_controller_bounds_what_the_fabric_manager_bounds_and_alike() -> Non
     assert compared >= 6
 
 
-def test_nothing_of_an_endpoint_is_found_out_while_a_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_an_endpoint_is_found_out_while_a_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     app = make_app(cast(FabricManagerClient, Agreeable()))
 
     def never(**_: object) -> None:
         raise AssertionError("an endpoint's parameters were looked at")
 
     monkeypatch.setattr("fastapi.routing.get_dependant", never)
-
-    async def asked() -> int:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://controller") as http:
-            return (await http.get("/groups")).status_code
-
-    assert run(asked()) == 200
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://controller") as http:
+        assert (await http.get("/groups")).status_code == 200
 
 
 def called(dependant: Any) -> Iterator[Callable[..., Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,16 @@ from datacast.services import tokens
 from datacast.services.asking import KEPT_S, session
 from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
-from lab import lab, rest
+from lab import Lab, lab, rest
 
 ORDER = {"source": "h0", "receivers": ["h1"], "source_path": "/srv/file"}
 
 
-def scenario(steps: Any, nodes: int = 4) -> Any:
-    async def body() -> Any:
-        async with lab(star(nodes)) as it, rest(it.manager.url) as http:
-            it.world.sizes["/srv/file"] = 10_000
-            return await steps(it, http)
-
-    return run(body())
+@asynccontextmanager
+async def served(nodes: int = 4) -> AsyncIterator[tuple[Lab, httpx.AsyncClient]]:
+    async with lab(star(nodes)) as it, rest(it.manager.url) as http:
+        it.world.sizes["/srv/file"] = 10_000
+        yield it, http
 
 
 async def ended(http: httpx.AsyncClient, group: str) -> dict[str, Any]:
@@ -45,8 +44,8 @@ async def ended(http: httpx.AsyncClient, group: str) -> dict[str, Any]:
     return await until(over, "it ends")
 
 
-def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
+    async with served() as (_, http):
         key = {"idempotency-key": "nightly-7"}
         answers = await asyncio.gather(*(http.post("/groups", json=ORDER, headers=key) for _ in range(5)))
         assert {answer.status_code for answer in answers} == {201}
@@ -57,11 +56,9 @@ def test_a_request_that_is_sent_again_is_carried_out_once() -> None:
         assert fresh.json()["id"] != answers[0].json()["id"]
         assert (await http.post("/groups", json=ORDER, headers={"idempotency-key": " "})).status_code == 422
 
-    scenario(steps)
 
-
-def test_a_key_is_its_caller_s_whatever_that_one_is_called() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_key_is_its_caller_s_whatever_that_one_is_called() -> None:
+    async with served() as (it, _):
         order = {**ORDER, "labels": {}}
         one = await it.client.create_group(order, by="ci", key="night/7")
         other = await it.client.create_group({**order, "receivers": ["h2"]}, by="ci/night", key="7")
@@ -70,11 +67,9 @@ def test_a_key_is_its_caller_s_whatever_that_one_is_called() -> None:
         with pytest.raises(Problem, match="key"):
             await it.client.create_group(order, by="ci", key="night 7")
 
-    scenario(steps)
 
-
-def test_groups_come_in_pages_and_by_what_they_are() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_groups_come_in_pages_and_by_what_they_are() -> None:
+    async with served() as (_, http):
         made = []
         for n in range(5):
             labels = {"job": "night" if n % 2 else "day"}
@@ -94,11 +89,9 @@ def test_groups_come_in_pages_and_by_what_they_are() -> None:
         misspelt = await http.get("/groups", params={"fields": "id,labls"})
         assert (misspelt.status_code, misspelt.json()["what"]) == (422, "fields") and "labls" in misspelt.text
 
-    scenario(steps)
 
-
-def test_groups_of_several_sites_do_not_end_the_pages_early() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_groups_of_several_sites_do_not_end_the_pages_early() -> None:
+    async with served() as (it, http):
         made = [(await http.post("/groups", json=ORDER)).json()["id"] for _ in range(3)]
         spec = GroupSpec(source="h0", receivers=["sfo/b1"], source_path="/f")
         far = SiteGroup(id="s-0123456789abcdef", spec=spec, size=1)
@@ -115,11 +108,9 @@ def test_groups_of_several_sites_do_not_end_the_pages_early() -> None:
                     where = answer.links.get("next", {}).get("url")
         assert seen == [far.id, *made]
 
-    scenario(steps)
 
-
-def test_what_is_misspelt_is_not_left_out_in_silence() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_what_is_misspelt_is_not_left_out_in_silence() -> None:
+    async with served() as (_, http):
         for path, name in (
             ("/groups?sate=failed", "sate"),
             ("/topology?x=1", "x"),
@@ -130,11 +121,9 @@ def test_what_is_misspelt_is_not_left_out_in_silence() -> None:
         assert (await http.post("/groups?dry=1", json=ORDER)).status_code == 422
         assert (await http.get("/groups")).json() == []
 
-    scenario(steps)
 
-
-def test_a_body_that_is_not_said_to_be_json_is_refused_by_that_name() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_not_said_to_be_json_is_refused_by_that_name() -> None:
+    async with served() as (_, http):
         for kind in ("application/x-www-form-urlencoded", "text/plain", ""):  # the first is curl's own
             answer = await http.post("/groups", content=json.dumps(ORDER), headers={"content-type": kind})
             assert (answer.status_code, answer.json()["code"]) == (415, "not_json"), answer.text
@@ -145,31 +134,25 @@ def test_a_body_that_is_not_said_to_be_json_is_refused_by_that_name() -> None:
         ).status_code == 201
         assert (await http.post("/groups")).json()["code"] == "invalid", "no body at all"
 
-    scenario(steps)
 
-
-def test_a_field_at_fault_has_its_own_name() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_field_at_fault_has_its_own_name() -> None:
+    async with served() as (_, http):
         for receivers, name in (("h1", "receivers"), ([1], "receivers.0")):
             answer = await http.post("/groups", json={**ORDER, "receivers": receivers})
             assert answer.json()["what"] == name and "[" not in answer.json()["detail"], answer.text
 
-    scenario(steps)
 
-
-def test_a_path_tells_all_its_methods_and_takes_head_as_get() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_path_tells_all_its_methods_and_takes_head_as_get() -> None:
+    async with served() as (_, http):
         answer = await http.put("/groups")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
         assert (await http.request("OPTIONS", "/sets/a")).headers["allow"] == "GET, PUT, DELETE"
         for path in ("/healthz", "/groups", "/topology"):
             assert (await http.head(path)).status_code == 200
 
-    scenario(steps)
 
-
-def test_only_a_group_that_has_ended_is_forgotten() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_only_a_group_that_has_ended_is_forgotten() -> None:
+    async with served() as (it, http):
         it.world.sizes["/srv/file"] = 20_000_000
         group = (await http.post("/groups", json=ORDER)).json()["id"]
         early = await http.delete(f"/groups/{group}")
@@ -180,11 +163,9 @@ def test_only_a_group_that_has_ended_is_forgotten() -> None:
         for answer in (await http.get(f"/groups/{group}"), await http.delete(f"/groups/{group}")):
             assert (answer.status_code, answer.json()["code"]) == (404, "group_not_found")
 
-    scenario(steps)
 
-
-def test_a_plan_says_trees_shares_and_time_and_starts_nothing() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_plan_says_trees_shares_and_time_and_starts_nothing() -> None:
+    async with served() as (_, http):
         plan = (await http.post("/plan", params={"size": 1_000_000}, json={**ORDER, "receivers": "all"})).json()
         assert plan["receivers"] == ["h1", "h2", "h3"] and plan["unreachable"] == []
         (tree,) = plan["trees"]
@@ -195,11 +176,9 @@ def test_a_plan_says_trees_shares_and_time_and_starts_nothing() -> None:
         assert (await http.post("/plan", json={**ORDER, "source": "zz"})).status_code == 422
         assert (await http.get("/groups")).json() == []
 
-    scenario(steps)
 
-
-def test_a_cordoned_host_takes_part_in_no_new_group() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_a_cordoned_host_takes_part_in_no_new_group() -> None:
+    async with served() as (_, http):
         assert (await http.put("/hosts/h1/cordon", json={"reason": "new disk"})).json()["cordoned"] == "new disk"
         answer = await http.post("/groups", json=ORDER)
         assert (answer.status_code, answer.json()["code"]) == (409, "cordoned") and "new disk" in answer.text
@@ -211,8 +190,6 @@ def test_a_cordoned_host_takes_part_in_no_new_group() -> None:
         assert (await http.delete("/hosts/h1/cordon")).json()["code"] == "not_cordoned"
         assert (await http.put("/hosts/s/cordon", json={})).json()["code"] == "not_a_host"
         assert (await http.post("/groups", json=ORDER)).status_code == 201
-
-    scenario(steps)
 
 
 async def read(url: str, until_id: str = "", last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
@@ -235,49 +212,42 @@ async def read(url: str, until_id: str = "", last: str | None = None) -> list[tu
     return events
 
 
-def test_whoever_was_away_gets_what_was_missed_or_everything() -> None:
-    async def body() -> None:
-        async with lab(star(3)) as it, FabricManagerClient(it.manager.url) as client:
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
-            await server.start()
-            try:
-                ((number, snapshot),) = await read(server.url)
-                assert snapshot["type"] == "groups" and snapshot["groups"] == []
-                group = await it.start("h0", ["h1", "h2"], 100_000)
-                await it.end(group)
-                missed = await asyncio.wait_for(read(server.url, group["id"], number), 60)
-                assert all(event["type"] == "group" and event["id"] == group["id"] for _, event in missed)
-                assert missed[0][1]["state"] == "starting" and missed[-1][1]["state"] == "done"
-                assert len({number for number, _ in missed}) == len(missed)
-                rest_of = await asyncio.wait_for(read(server.url, group["id"], missed[-2][0]), 60)
-                assert rest_of == missed[-1:]
-                for unknown in ("another-1", "nonsense", f"{number.partition('-')[0]}-999999"):
-                    ((_, anew),) = await read(server.url, last=unknown)
-                    assert anew["type"] == "groups" and [row["id"] for row in anew["groups"]] == [group["id"]]
-            finally:
-                await server.stop()
-
-    run(body())
+async def test_whoever_was_away_gets_what_was_missed_or_everything() -> None:
+    async with lab(star(3)) as it, FabricManagerClient(it.manager.url) as client:
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+        await server.start()
+        try:
+            ((number, snapshot),) = await read(server.url)
+            assert snapshot["type"] == "groups" and snapshot["groups"] == []
+            group = await it.start("h0", ["h1", "h2"], 100_000)
+            await it.end(group)
+            missed = await asyncio.wait_for(read(server.url, group["id"], number), 60)
+            assert all(event["type"] == "group" and event["id"] == group["id"] for _, event in missed)
+            assert missed[0][1]["state"] == "starting" and missed[-1][1]["state"] == "done"
+            assert len({number for number, _ in missed}) == len(missed)
+            rest_of = await asyncio.wait_for(read(server.url, group["id"], missed[-2][0]), 60)
+            assert rest_of == missed[-1:]
+            for unknown in ("another-1", "nonsense", f"{number.partition('-')[0]}-999999"):
+                ((_, anew),) = await read(server.url, last=unknown)
+                assert anew["type"] == "groups" and [row["id"] for row in anew["groups"]] == [group["id"]]
+        finally:
+            await server.stop()
 
 
-def test_who_changed_what_is_written_down(tmp_path: Path) -> None:
+async def test_who_changed_what_is_written_down(tmp_path: Path) -> None:
     path, log = tmp_path / "tokens.json", tmp_path / "audit.jsonl"
     _, secret = tokens.create(path, "anna", "operator")
-
-    async def body() -> None:
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            it.world.sizes["/srv/file"] = 100
-            app = make_app(client, tokens=tokens.TokenFile(path), audit=Audit(log))
-            transport = httpx.ASGITransport(app=app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
-                hers = {"authorization": f"Bearer {secret}"}
-                group = (await http.post("/groups", json=ORDER, headers=hers)).json()
-                assert group["requested_by"] == "anna"
-                assert (await http.get("/groups", params={"requested_by": "anna"}, headers=hers)).json()
-                await http.post("/groups", json=ORDER, headers={"authorization": "Bearer guess"})
-                await http.put("/sets/a", json={"hosts": ["h0"]}, headers=hers)
-
-    run(body())
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        it.world.sizes["/srv/file"] = 100
+        app = make_app(client, tokens=tokens.TokenFile(path), audit=Audit(log))
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+            hers = {"authorization": f"Bearer {secret}"}
+            group = (await http.post("/groups", json=ORDER, headers=hers)).json()
+            assert group["requested_by"] == "anna"
+            assert (await http.get("/groups", params={"requested_by": "anna"}, headers=hers)).json()
+            await http.post("/groups", json=ORDER, headers={"authorization": "Bearer guess"})
+            await http.put("/sets/a", json={"hosts": ["h0"]}, headers=hers)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     told = [(line["who"], line["method"], line["path"], line["status"]) for line in lines]
     assert told == [("anna", "POST", "/groups", 201), ("", "POST", "/groups", 401), ("anna", "PUT", "/sets/a", 403)]
@@ -317,16 +287,12 @@ def test_caps_are_kept_shown_and_taken_away(tmp_path: Path) -> None:
     run(second())
 
 
-def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
+async def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
     """Else a request, such as a DELETE that nobody repeats, meets a connection that is just being closed at times."""
-
-    async def kept() -> float:
-        async with session() as client:
-            return client.connector._keepalive_timeout
-
     server = HttpServer(FastAPI(), sock := listen("127.0.0.1:0"))
     sock.close()
-    assert server._server.config.timeout_keep_alive > 2 * run(kept()) == 2 * KEPT_S
+    async with session() as client:
+        assert server._server.config.timeout_keep_alive > 2 * client.connector._keepalive_timeout == 2 * KEPT_S
 
 
 def test_a_stream_whose_fabric_manager_goes_away_ends_with_an_event_that_says_so() -> None:
@@ -366,8 +332,8 @@ def undescribed(schema: dict[str, Any], value: Any, defs: dict[str, Any], where:
     return found
 
 
-def test_every_member_of_an_answer_is_described() -> None:
-    async def steps(it: Any, http: httpx.AsyncClient) -> None:
+async def test_every_member_of_an_answer_is_described() -> None:
+    async with served() as (_, http):
         api = (await http.get("/openapi.json")).json()
         defs = api["components"]["schemas"]
         group = (await http.post("/groups", json=ORDER)).json()["id"]
@@ -384,8 +350,6 @@ def test_every_member_of_an_answer_is_described() -> None:
             if names := sorted(set(undescribed(schema, answer.json(), defs))):
                 missing[path] = names
         assert missing == {}
-
-    scenario(steps)
 
 
 def test_no_answer_leaves_open_what_it_holds() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,8 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
 
 from datacast.controller.sites import agents, patience
@@ -223,7 +220,7 @@ def test_an_answer_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest
     ask(tmp_path, answer(200, b"{", 100_000), question, "trickle")
 
 
-def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for_long(monkeypatch: pytest.MonkeyPatch):
+async def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for_long(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(agents, "ANSWER_S", 60.0)
     monkeypatch.setattr(agents, "ROOM_S", 0.2)
 
@@ -233,31 +230,27 @@ def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for_long(
         came.release()
         await reader.read()
         writer.close()
+    server = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
-    async def steps() -> None:
-        server = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async def topology() -> SimpleNamespace:
+        return SimpleNamespace(nodes=[SimpleNamespace(name="a0", registered=True, addr=address)])
 
-        async def topology() -> SimpleNamespace:
-            return SimpleNamespace(nodes=[SimpleNamespace(name="a0", registered=True, addr=address)])
-
-        read = agents.Agents(SimpleNamespace(topology=topology), PLAIN).read
-        async with asyncio.timeout(60.0):
-            first = [asyncio.create_task(read("a0", agents.What(path="/x"), 0, 9)) for _ in range(agents.CONNECTIONS)]
-            for _ in first:
-                await came.acquire()
-            with pytest.raises(SiteError, match="a0 has no time: others have read over all 4") as caught:
-                await read("a0", agents.What(path="/x"), 0, 9)
-            assert caught.value.code == "no_agent" and not any(task.done() for task in first)
-        for task in first:
-            task.cancel()
-        await asyncio.gather(*first, return_exceptions=True)
-        server.close()
-
-    asyncio.run(steps())
+    read = agents.Agents(SimpleNamespace(topology=topology), PLAIN).read
+    async with asyncio.timeout(60.0):
+        first = [asyncio.create_task(read("a0", agents.What(path="/x"), 0, 9)) for _ in range(agents.CONNECTIONS)]
+        for _ in first:
+            await came.acquire()
+        with pytest.raises(SiteError, match="a0 has no time: others have read over all 4") as caught:
+            await read("a0", agents.What(path="/x"), 0, 9)
+        assert caught.value.code == "no_agent" and not any(task.done() for task in first)
+    for task in first:
+        task.cancel()
+    await asyncio.gather(*first, return_exceptions=True)
+    server.close()
 
 
-def test_a_connection_that_others_were_let_go_beside_is_read_over_again() -> None:
+async def test_a_connection_that_others_were_let_go_beside_is_read_over_again() -> None:
     """It was kept where nobody looked any more: never closed, and opened anew for the next read."""
 
     async def steps() -> int:
@@ -290,12 +283,8 @@ def test_a_connection_that_others_were_let_go_beside_is_read_over_again() -> Non
         reads.close()
         server.close()
         return len(there)
-
-    async def limited() -> int:
-        async with asyncio.timeout(60.0):
-            return await steps()
-
-    assert asyncio.run(limited()) == 3
+    async with asyncio.timeout(60.0):
+        assert await steps() == 3
 
 
 def test_a_report_that_cannot_be_read_is_refused(tmp_path: Path):

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mesh import play
 from site_campaign import campaign
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_after_faults_of_controllers_and_fabric_managers_every_group_ends(tmp_path: Path, seed: int) -> None:
-    async def steps() -> None:
-        assert not (wrong := await campaign(seed, tmp_path, 7)), "\n".join(wrong)
-
-    play(steps)
+async def test_after_faults_of_controllers_and_fabric_managers_every_group_ends(tmp_path: Path, seed: int) -> None:
+    assert not (wrong := await campaign(seed, tmp_path, 7)), "\n".join(wrong)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from authority import Authority
-from mesh import mesh, play, until
+from mesh import mesh, until
 
 from datacast.controller.sites import peers as asking
 from datacast.controller.sites.directory import Directory
@@ -78,63 +75,51 @@ def known(folder: Path, url: str, own: Authority, **others: Authority) -> Peers:
         ("sfo", "fabric-manager/main"),
     ],
 )
-def test_nobody_but_the_sites_own_controller_is_asked(tmp_path: Path, whose: str, identity: str) -> None:
+async def test_nobody_but_the_sites_own_controller_is_asked(tmp_path: Path, whose: str, identity: str) -> None:
     makers = {name: Authority(tmp_path / name) for name in ("ams", "sfo", "syd", "third")}
-
-    async def attack() -> None:
-        async with answering(makers[whose], identity, makers["ams"]) as there:
-            peers = known(tmp_path, there.url, makers["ams"], sfo=makers["sfo"], syd=makers["syd"])
-            with pytest.raises(SiteError) as orders:
-                await peers.orders("sfo")
-            with pytest.raises(SiteError) as bytes_of:
-                async for _ in peers.stream("sfo", "s-0123456789abcdef", 0, 99, '"x"'):
-                    pass
-            assert {orders.value.code, bytes_of.value.code} == {"certificate"}, orders.value
-            assert "site sfo at https://127.0.0.1" in orders.value.message
-            assert peers.all["sfo"].problem == orders.value.message and not peers.all["sfo"].there
-            assert there.told == b""
-            await peers.close()
-
-    asyncio.run(attack())
+    async with answering(makers[whose], identity, makers["ams"]) as there:
+        peers = known(tmp_path, there.url, makers["ams"], sfo=makers["sfo"], syd=makers["syd"])
+        with pytest.raises(SiteError) as orders:
+            await peers.orders("sfo")
+        with pytest.raises(SiteError) as bytes_of:
+            async for _ in peers.stream("sfo", "s-0123456789abcdef", 0, 99, '"x"'):
+                pass
+        assert {orders.value.code, bytes_of.value.code} == {"certificate"}, orders.value
+        assert "site sfo at https://127.0.0.1" in orders.value.message
+        assert peers.all["sfo"].problem == orders.value.message and not peers.all["sfo"].there
+        assert there.told == b""
+        await peers.close()
 
 
-def test_the_sites_own_controller_is_asked(tmp_path: Path) -> None:
+async def test_the_sites_own_controller_is_asked(tmp_path: Path) -> None:
     """What is refused above is not refused for another reason."""
     makers = {name: Authority(tmp_path / name) for name in ("ams", "sfo")}
-
-    async def asked() -> None:
-        async with answering(makers["sfo"], "controller/main", makers["ams"]) as there:
-            peers = known(tmp_path, there.url, makers["ams"], sfo=makers["sfo"])
-            assert (await peers.orders("sfo")).orders == []
-            assert there.told.startswith(b"GET /site/orders") and peers.all["sfo"].there
-            await peers.close()
-
-    asyncio.run(asked())
+    async with answering(makers["sfo"], "controller/main", makers["ams"]) as there:
+        peers = known(tmp_path, there.url, makers["ams"], sfo=makers["sfo"])
+        assert (await peers.orders("sfo")).orders == []
+        assert there.told.startswith(b"GET /site/orders") and peers.all["sfo"].there
+        await peers.close()
 
 
-def test_a_site_that_only_an_old_connection_leads_to_is_said_to_be_there_and_why_no_new_one_does(
+async def test_a_site_that_only_an_old_connection_leads_to_is_said_to_be_there_and_why_no_new_one_does(
     tmp_path: Path,
 ) -> None:
     """As when its certificate has ended, which those that are open do not notice. Groups found it out."""
+    async with mesh(tmp_path, {"ams": ["a0"], "sfo": ["s0"]}, {"sfo": ["ams"]}) as sites:
+        ams, sfo = sites.values()
+        peer, context = sfo.coordinator.peers.all["ams"], ams.coordinator.peers._context
+        assert context is not None
 
-    async def steps() -> None:
-        async with mesh(tmp_path, {"ams": ["a0"], "sfo": ["s0"]}, {"sfo": ["ams"]}) as sites:
-            ams, sfo = sites.values()
-            peer, context = sfo.coordinator.peers.all["ams"], ams.coordinator.peers._context
-            assert context is not None
+        async def shown() -> tuple[bool, str]:
+            (row,) = (await sfo.http.get("/sites")).json()
+            return row["there"], row["problem"]
 
-            async def shown() -> tuple[bool, str]:
-                (row,) = (await sfo.http.get("/sites")).json()
-                return row["there"], row["problem"]
-
-            await until(lambda: peer.there and peer.opening is not None and peer.opening.done())
-            assert await shown() == (True, "")
-            context.load_cert_chain(*Authority(tmp_path / "other").issue("controller/main"))
-            await until(lambda: peer.shut)
-            there, problem = await shown()
-            assert there and f"site ams at {ams.url}: " in problem, problem
-            context.load_cert_chain(*ams.authority.issue("controller/main"))
-            await until(lambda: not peer.shut)
-            assert await shown() == (True, "")
-
-    play(steps)
+        await until(lambda: peer.there and peer.opening is not None and peer.opening.done())
+        assert await shown() == (True, "")
+        context.load_cert_chain(*Authority(tmp_path / "other").issue("controller/main"))
+        await until(lambda: peer.shut)
+        there, problem = await shown()
+        assert there and f"site ams at {ams.url}: " in problem, problem
+        context.load_cert_chain(*ams.authority.issue("controller/main"))
+        await until(lambda: not peer.shut)
+        assert await shown() == (True, "")

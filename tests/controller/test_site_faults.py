@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 from authority import Authority
-from mesh import TWO, Site, mesh, play, two, until
+from mesh import TWO, Site, mesh, two, until
 
 from datacast.controller.sites import agents, book, coordinator, patience, peers, rest
 from datacast.services.problems import Problem
@@ -35,166 +35,144 @@ WRONG = [
 
 
 @pytest.mark.slow
-def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(patience, "TICK_S", 0.04)
     monkeypatch.setattr(patience, "DEAD", 8)
     monkeypatch.setattr(peers, "REST_MOST_S", 0.05)
-
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            for how in WRONG:
-                ams.port.how, ams.port.left = how, 2
-                group = await ams.end(await ams.made(["sfo/all"], dest_path=how))
-                assert group["state"] == "done", (how, group)
-                assert sfo.has("s0", DATA, how) and sfo.has("s1", DATA, how), how
-                assert ams.port.left == 0, how  # it did
-
-    play(steps)
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        for how in WRONG:
+            ams.port.how, ams.port.left = how, 2
+            group = await ams.end(await ams.made(["sfo/all"], dest_path=how))
+            assert group["state"] == "done", (how, group)
+            assert sfo.has("s0", DATA, how) and sfo.has("s1", DATA, how), how
+            assert ams.port.left == 0, how  # it did
 
 
-def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            group = await ams.made(["sfo/all"])
-            await until(lambda: sfo.fabric.there)
-            await sfo.stop()  # what it has read ahead of the old one is forgotten
-            ams.fabric.hosts["a0"].mark += 1
-            await sfo.start()
-            sfo.fabric.hold.set()
-            ended = await ams.end(group)
-            assert ended["state"] == "failed" and ended["sites"]["sfo"]["error"]["code"] == "changed", ended
-            assert not any("f" in host.files for host in sfo.fabric.hosts.values())
-
-    play(steps)
+async def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        group = await ams.made(["sfo/all"])
+        await until(lambda: sfo.fabric.there)
+        await sfo.stop()  # what it has read ahead of the old one is forgotten
+        ams.fabric.hosts["a0"].mark += 1
+        await sfo.start()
+        sfo.fabric.hold.set()
+        ended = await ams.end(group)
+        assert ended["state"] == "failed" and ended["sites"]["sfo"]["error"]["code"] == "changed", ended
+        assert not any("f" in host.files for host in sfo.fabric.hosts.values())
 
 
 @pytest.mark.slow
-def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whose_it_was(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_says_whose_it_was(tmp_path: Path) -> None:
     """By its SHA-256, given where the group begins: the source's own is another one; one site's copy, or two, is."""
     right, other = hashlib.sha256(DATA).hexdigest(), "0" * 64
-
-    async def steps() -> None:
-        hosts = {**TWO, "oak": ["o0"]}
-        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            to = ["a1", "sfo/all", "sfo/oak/all"]
-            for name, expected, spoilt, state, words in (
-                ("source", other, {}, "failed", "what a0 at ams has is not what was expected, so it is at ams, sfo, "),
-                ("one", right, {oak: b"x"}, "partial", "the copy at sfo/oak is wrong, at ams, sfo it is as expected: "),
-                ("both", right, {oak: b"x", sfo: b"y"}, "partial", "the copy at sfo, sfo/oak is wrong, at ams it is"),
-                ("each", right, {oak: b"x", sfo: b"y"}, "failed", "the copies at sfo, sfo/oak are wrong, and not"),
-            ):
-                for site in sites.values():
-                    site.fabric.spoils = spoilt.get(site, b"")
-                group = await ams.end(await ams.made(to[name == "each" :], sha256=expected, dest_path=name))
-                assert (group["state"], group["error"]["code"]) == (state, "digest"), (name, group)
-                assert group["error"]["message"].startswith(words) and expected in group["error"]["message"], group
-                for site, host in ((ams, "a1"), (sfo, "s0"), (sfo, "s1"), (oak, "o0"))[name == "each" :]:
-                    is_wrong = site in spoilt or expected == other
-                    assert site.fabric.hosts[host].files.get(name) == (None if is_wrong else DATA), (name, host)
-                    if is_wrong:  # it says so itself, too
-                        own = await site.now(group["id"])
-                        assert own["error"]["code"] == "digest" and expected in own["error"]["message"], own
-
-    play(steps)
+    hosts = {**TWO, "oak": ["o0"]}
+    async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        to = ["a1", "sfo/all", "sfo/oak/all"]
+        for name, expected, spoilt, state, words in (
+            ("source", other, {}, "failed", "what a0 at ams has is not what was expected, so it is at ams, sfo, "),
+            ("one", right, {oak: b"x"}, "partial", "the copy at sfo/oak is wrong, at ams, sfo it is as expected: "),
+            ("both", right, {oak: b"x", sfo: b"y"}, "partial", "the copy at sfo, sfo/oak is wrong, at ams it is"),
+            ("each", right, {oak: b"x", sfo: b"y"}, "failed", "the copies at sfo, sfo/oak are wrong, and not"),
+        ):
+            for site in sites.values():
+                site.fabric.spoils = spoilt.get(site, b"")
+            group = await ams.end(await ams.made(to[name == "each" :], sha256=expected, dest_path=name))
+            assert (group["state"], group["error"]["code"]) == (state, "digest"), (name, group)
+            assert group["error"]["message"].startswith(words) and expected in group["error"]["message"], group
+            for site, host in ((ams, "a1"), (sfo, "s0"), (sfo, "s1"), (oak, "o0"))[name == "each" :]:
+                is_wrong = site in spoilt or expected == other
+                assert site.fabric.hosts[host].files.get(name) == (None if is_wrong else DATA), (name, host)
+                if is_wrong:  # it says so itself, too
+                    own = await site.now(group["id"])
+                    assert own["error"]["code"] == "digest" and expected in own["error"]["message"], own
 
 
-def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
-                sfo.fabric.hold.clear()
-                sfo.fabric.resumed.clear()
-                group = await ams.made(["sfo/all"], dest_path=code)
-                await until(lambda number=number: f"g-{number}" in sfo.fabric.groups)
-                sfo.fabric.fail(f"g-{number}", code, "it ends so")
-                sfo.fabric.hold.set()
-                ended = await ams.end(group)
-                assert bool(sfo.fabric.resumed) == bool(resumed), code
-                if resumed:
-                    assert ended["state"] == "done" and sfo.has("s0", DATA, code)
-                else:
-                    assert (ended["state"], ended["sites"]["sfo"]["error"]["code"]) == ("failed", code)
-                    assert "it ends so" in ended["sites"]["sfo"]["error"]["message"]
-                    assert not sfo.has("s0", DATA, code)
-
-    play(steps)
-
-
-def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
+async def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
             sfo.fabric.hold.clear()
-            group = await ams.made(["a1", "sfo/all"])
-            await until(lambda: sfo.fabric.groups)
-            await ams.stop()
+            sfo.fabric.resumed.clear()
+            group = await ams.made(["sfo/all"], dest_path=code)
+            await until(lambda number=number: f"g-{number}" in sfo.fabric.groups)
+            sfo.fabric.fail(f"g-{number}", code, "it ends so")
             sfo.fabric.hold.set()
-            await until(lambda: sfo.coordinator.peers.get("ams").problem)
-            await ams.start()
             ended = await ams.end(group)
-            assert ended["state"] == "done" and sfo.has("s1", DATA), ended
+            assert bool(sfo.fabric.resumed) == bool(resumed), code
+            if resumed:
+                assert ended["state"] == "done" and sfo.has("s0", DATA, code)
+            else:
+                assert (ended["state"], ended["sites"]["sfo"]["error"]["code"]) == ("failed", code)
+                assert "it ends so" in ended["sites"]["sfo"]["error"]["message"]
+                assert not sfo.has("s0", DATA, code)
 
-    play(steps)
+
+async def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        group = await ams.made(["a1", "sfo/all"])
+        await until(lambda: sfo.fabric.groups)
+        await ams.stop()
+        sfo.fabric.hold.set()
+        await until(lambda: sfo.coordinator.peers.get("ams").problem)
+        await ams.start()
+        ended = await ams.end(group)
+        assert ended["state"] == "done" and sfo.has("s1", DATA), ended
 
 
-def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            await sfo.stop()
-            group = await ams.made(["a1", "sfo/all"])
-            await until(lambda: ams.coordinator.groups[group].own.state == "done")
-            ams.fabric.hosts["a0"].address = ""
-            await sfo.start()
-            assert (await ams.end(group))["state"] == "done" and sfo.has("s1", DATA)
-
-    play(steps)
+async def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        await sfo.stop()
+        group = await ams.made(["a1", "sfo/all"])
+        await until(lambda: ams.coordinator.groups[group].own.state == "done")
+        ams.fabric.hosts["a0"].address = ""
+        await sfo.start()
+        assert (await ams.end(group))["state"] == "done" and sfo.has("s1", DATA)
 
 
 @pytest.mark.slow
-def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
+async def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No other host here has the file. One site has begun, one never heard of it, one stands behind another."""
     monkeypatch.setattr(coordinator, "LOST_S", 0.5)
-
-    async def steps() -> None:
-        hosts = {**TWO, "oak": ["o0"], "syd": ["y0"]}
-        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"], "syd": ["ams"]}) as sites:
-            ams, sfo, oak, syd = sites.values()
-            ams.give(DATA)
-            for site in (sfo, syd):
-                await site.stop()
-            group = await ams.made(["sfo/all", "sfo/oak/all", "syd/all"])
-            ams.fabric.hosts["a0"].address = ""
-            await sfo.start()
-            ended = await ams.end(group)
-            await syd.start()
-            assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
-            why = ended["error"]["message"]
-            assert "the source a0 cannot be read" in why and "a0 has no agent" in why
-            for site in (sfo, oak):
-                own = await site.end(group)
-                assert (own["state"], own["error"]) == ("failed", ended["error"]), own
-            assert {part["error"]["code"] for part in ended["sites"].values()} == {"source_lost"}
-            assert not any("f" in host.files for site in (sfo, oak, syd) for host in site.fabric.hosts.values())
-
-    play(steps)
+    hosts = {**TWO, "oak": ["o0"], "syd": ["y0"]}
+    async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["sfo"], "syd": ["ams"]}) as sites:
+        ams, sfo, oak, syd = sites.values()
+        ams.give(DATA)
+        for site in (sfo, syd):
+            await site.stop()
+        group = await ams.made(["sfo/all", "sfo/oak/all", "syd/all"])
+        ams.fabric.hosts["a0"].address = ""
+        await sfo.start()
+        ended = await ams.end(group)
+        await syd.start()
+        assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
+        why = ended["error"]["message"]
+        assert "the source a0 cannot be read" in why and "a0 has no agent" in why
+        for site in (sfo, oak):
+            own = await site.end(group)
+            assert (own["state"], own["error"]) == ("failed", ended["error"]), own
+        assert {part["error"]["code"] for part in ended["sites"].values()} == {"source_lost"}
+        assert not any("f" in host.files for site in (sfo, oak, syd) for host in site.fabric.hosts.values())
 
 
 @pytest.mark.slow
-def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_was_lost(
+async def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator, "LOST_S", 0.2)
@@ -206,95 +184,81 @@ def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_w
         return await tell(self, *told)
 
     monkeypatch.setattr(peers.Peers, "tell", late)
-
-    async def steps() -> None:
-        async with mesh(tmp_path, {**TWO, "oak": ["o0"]}, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            await sfo.stop()
-            group = await ams.made(["sfo/all", "sfo/oak/all"])
-            ams.fabric.hosts["a0"].address = ""
-            await sfo.start()
-            ended = await ams.end(group)
-            assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
-            says.set()
-            for site in (sfo, oak):
-                own = await site.end(group)
-                assert (own["state"], own["error"]) == ("failed", ended["error"]), own
-
-    play(steps)
+    async with mesh(tmp_path, {**TWO, "oak": ["o0"]}, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        await sfo.stop()
+        group = await ams.made(["sfo/all", "sfo/oak/all"])
+        ams.fabric.hosts["a0"].address = ""
+        await sfo.start()
+        ended = await ams.end(group)
+        assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
+        says.set()
+        for site in (sfo, oak):
+            own = await site.end(group)
+            assert (own["state"], own["error"]) == ("failed", ended["error"]), own
 
 
-def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosts = {**TWO, "oak": ["o0"]}
-        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            await oak.stop()
-            group = await ams.made(["sfo/all", "oak/all"])
-            assert (await ams.http.delete(f"/groups/{group}")).json()["code"] == "not_ended"
-            await until(lambda: sfo.fabric.groups)
-            assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 202
-            await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
-            await oak.start()
-            ended = await ams.end(group)
-            assert {name: part["state"] for name, part in ended["sites"].items()} == dict.fromkeys(
-                ("sfo", "oak"), "cancelled"
-            )
-            assert not oak.fabric.groups
-            again = (await ams.http.post(f"/groups/{group}/cancel")).json()  # one that has ended stays as it is
-            assert again["finished_ns"] == ended["finished_ns"]
-            # Forgotten, and nobody speaks of it any more.
-            assert (await ams.http.delete(f"/groups/{group}")).status_code == 200
-            assert (await ams.http.get(f"/groups/{group}")).status_code == 404 and group not in ams.fabric.kept
-
-    play(steps)
+async def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_of_it(tmp_path: Path) -> None:
+    hosts = {**TWO, "oak": ["o0"]}
+    async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        await oak.stop()
+        group = await ams.made(["sfo/all", "oak/all"])
+        assert (await ams.http.delete(f"/groups/{group}")).json()["code"] == "not_ended"
+        await until(lambda: sfo.fabric.groups)
+        assert (await ams.http.post(f"/groups/{group}/cancel")).status_code == 202
+        await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
+        await oak.start()
+        ended = await ams.end(group)
+        assert {name: part["state"] for name, part in ended["sites"].items()} == dict.fromkeys(
+            ("sfo", "oak"), "cancelled"
+        )
+        assert not oak.fabric.groups
+        again = (await ams.http.post(f"/groups/{group}/cancel")).json()  # one that has ended stays as it is
+        assert again["finished_ns"] == ended["finished_ns"]
+        # Forgotten, and nobody speaks of it any more.
+        assert (await ams.http.delete(f"/groups/{group}")).status_code == 200
+        assert (await ams.http.get(f"/groups/{group}")).status_code == 404 and group not in ams.fabric.kept
 
 
-def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            group = await ams.made(["sfo/all"])
-            await until(lambda: sfo.fabric.groups)
-            ams.coordinator.groups.pop(group)  # its store was lost
-            await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
-            await until(lambda: sfo.coordinator.groups[group].told)
-            ended = sfo.coordinator.groups[group].progress()
-            assert ended.state == "failed" and ended.error is not None and ended.error.code == "group_not_found", (
-                "nobody has cancelled it"
-            )
-            assert "site ams knows the group no more" in ended.error.message
-
-    play(steps)
+async def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        group = await ams.made(["sfo/all"])
+        await until(lambda: sfo.fabric.groups)
+        ams.coordinator.groups.pop(group)  # its store was lost
+        await until(lambda: sfo.fabric.groups["g-0"]["state"] == "cancelled")
+        await until(lambda: sfo.coordinator.groups[group].told)
+        ended = sfo.coordinator.groups[group].progress()
+        assert ended.state == "failed" and ended.error is not None and ended.error.code == "group_not_found", (
+            "nobody has cancelled it"
+        )
+        assert "site ams knows the group no more" in ended.error.message
 
 
-def test_a_site_that_is_started_without_its_sites_for_a_while_ends_no_group(tmp_path: Path) -> None:
+async def test_a_site_that_is_started_without_its_sites_for_a_while_ends_no_group(tmp_path: Path) -> None:
     asked = list[str]()
 
     async def tell(self: peers.Peers, name: str, *_: Any) -> Any:
         asked.append(name)
         raise Problem(404, "no_sites", "this controller knows no other sites")
-
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            group = await ams.made(["sfo/all"])
-            await until(lambda: sfo.fabric.groups)
-            with patch.object(peers.Peers, "tell", tell):
-                asked.clear()
-                await until(lambda: len(asked) > 2)
-            assert not sfo.coordinator.groups[group].cancelled
-            sfo.fabric.hold.set()
-            assert (await ams.end(group))["state"] == "done"
-
-    play(steps)
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        group = await ams.made(["sfo/all"])
+        await until(lambda: sfo.fabric.groups)
+        with patch.object(peers.Peers, "tell", tell):
+            asked.clear()
+            await until(lambda: len(asked) > 2)
+        assert not sfo.coordinator.groups[group].cancelled
+        sfo.fabric.hold.set()
+        assert (await ams.end(group))["state"] == "done"
 
 
 REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
@@ -315,54 +279,47 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
 ]
 
 
-def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams = sites["ams"]
-            ams.give(DATA)
-            absent = Authority(tmp_path / "absent")
-            ams.file.write_text(ams.file.read_text() + f"  moon: {{ca: {absent.ca}}}\n")
-            await until(lambda: "moon" in ams.coordinator.peers.all)
-            for more, status, code, what in REFUSED:
-                answer = await ams.order(**{"to": ["sfo/all"], **more})
-                body = answer.json()
-                assert (answer.status_code, body["code"], body["what"]) == (status, code, what), body
-                assert not ams.coordinator.groups and not ams.fabric.groups and not ams.fabric.kept
-
-    play(steps)
+async def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams = sites["ams"]
+        ams.give(DATA)
+        absent = Authority(tmp_path / "absent")
+        ams.file.write_text(ams.file.read_text() + f"  moon: {{ca: {absent.ca}}}\n")
+        await until(lambda: "moon" in ams.coordinator.peers.all)
+        for more, status, code, what in REFUSED:
+            answer = await ams.order(**{"to": ["sfo/all"], **more})
+            body = answer.json()
+            assert (answer.status_code, body["code"], body["what"]) == (status, code, what), body
+            assert not ams.coordinator.groups and not ams.fabric.groups and not ams.fabric.kept
 
 
-def test_more_groups_than_may_run_are_refused_here_and_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            one = await ams.made(["sfo/all"])
-            await until(lambda: sfo.fabric.groups)
-            monkeypatch.setattr(book, "LIVE_MAX", 1)
-            answer = await ams.order(["sfo/all"])
-            assert (answer.status_code, answer.json()["code"]) == (429, "too_many_groups")
-            sfo.fabric.hold.set()
-            assert (await ams.end(one))["state"] == "done"
-            assert (await ams.end(await ams.made(["sfo/s1"])))["state"] == "done"  # there is room again
+async def test_more_groups_than_may_run_are_refused_here_and_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        one = await ams.made(["sfo/all"])
+        await until(lambda: sfo.fabric.groups)
+        monkeypatch.setattr(book, "LIVE_MAX", 1)
+        answer = await ams.order(["sfo/all"])
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_groups")
+        sfo.fabric.hold.set()
+        assert (await ams.end(one))["state"] == "done"
+        assert (await ams.end(await ams.made(["sfo/s1"])))["state"] == "done"  # there is room again
 
-    play(steps)
 
-
-def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
-            ended = await ams.end(await ams.made(["a1", "sfo/all"]))
-            assert ended["state"] == "partial" and ended["sites"]["sfo"]["error"] == {
-                "code": "no_agent", "message": "host s0 has no agent",
-            }  # fmt: skip
-            assert ams.has("a1", DATA)
-
-    play(steps)
+async def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
+        ended = await ams.end(await ams.made(["a1", "sfo/all"]))
+        assert ended["state"] == "partial" and ended["sites"]["sfo"]["error"] == {
+            "code": "no_agent", "message": "host s0 has no agent",
+        }  # fmt: skip
+        assert ams.has("a1", DATA)
 
 
 # ---- hosts that answer wrongly ----
@@ -378,89 +335,74 @@ LIES: list[Lie] = [
 ]
 
 
-def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams = sites["ams"]
-            ams.give(DATA)
-            for number, lie in enumerate(LIES):
-                ams.fabric.hosts["a0"].lies = lie
-                answer = await ams.order(["sfo/all"])
-                assert (answer.status_code, answer.json()["code"], answer.json()["what"]) == (409, "no_agent", "a0")
-                assert "a0" in answer.json()["detail"] and not ams.coordinator.groups
-                assert ("more than was asked" in answer.json()["detail"]) == (number < 3), answer.text
-
-    play(steps)
+async def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams = sites["ams"]
+        ams.give(DATA)
+        for number, lie in enumerate(LIES):
+            ams.fabric.hosts["a0"].lies = lie
+            answer = await ams.order(["sfo/all"])
+            assert (answer.status_code, answer.json()["code"], answer.json()["what"]) == (409, "no_agent", "a0")
+            assert "a0" in answer.json()["detail"] and not ams.coordinator.groups
+            assert ("more than was asked" in answer.json()["detail"]) == (number < 3), answer.text
 
 
-def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, asked = sites["ams"], []
-            ams.give(DATA)
+async def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, asked = sites["ams"], []
+        ams.give(DATA)
 
-            def looks(told: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-                asked.append(told)
-                if len(asked) > 3:
-                    return told, data
-                return {"type": "error", "id": told["id"], "code": "walking", "error": "7 entries until now"}, b""
+        def looks(told: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+            asked.append(told)
+            if len(asked) > 3:
+                return told, data
+            return {"type": "error", "id": told["id"], "code": "walking", "error": "7 entries until now"}, b""
 
-            ams.fabric.hosts["a0"].lies = looks
-            assert (await ams.end(await ams.made(["sfo/all"])))["state"] == "done"
-            assert len(asked) > 3
-
-    play(steps)
+        ams.fabric.hosts["a0"].lies = looks
+        assert (await ams.end(await ams.made(["sfo/all"])))["state"] == "done"
+        assert len(asked) > 3
 
 
-def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams = sites["ams"]
-            ams.give(DATA)
-            ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
-            with patch.object(agents, "ANSWER_S", 0.3):
-                answer = await ams.order(["sfo/all"])
-            assert (answer.status_code, answer.json()["code"]) == (409, "no_agent"), answer.text
-            assert "a0 does not answer" in answer.json()["detail"]
-
-    play(steps)
+async def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams = sites["ams"]
+        ams.give(DATA)
+        ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
+        with patch.object(agents, "ANSWER_S", 0.3):
+            answer = await ams.order(["sfo/all"])
+        assert (answer.status_code, answer.json()["code"]) == (409, "no_agent"), answer.text
+        assert "a0 does not answer" in answer.json()["detail"]
 
 
 @pytest.mark.slow
-def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
-            ams.give(DATA)
-            assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
-            assert host.writers
-            for writer in host.writers:
-                writer.close()
-            await until(lambda: not host.writers)
-            assert (await ams.end(await ams.made(["sfo/s1"], dest_path="g")))["state"] == "done"
-
-    play(steps)
+async def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
+    async with two(tmp_path) as sites:
+        ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
+        ams.give(DATA)
+        assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
+        assert host.writers
+        for writer in host.writers:
+            writer.close()
+        await until(lambda: not host.writers)
+        assert (await ams.end(await ams.made(["sfo/s1"], dest_path="g")))["state"] == "done"
 
 
 @pytest.mark.slow
-def test_a_receiver_whose_file_was_changed_is_not_read_for_another_site(tmp_path: Path) -> None:
-    async def steps() -> None:
-        chain = {"ams": ["a0"], "sfo": ["s0", "s1"], "oak": ["o0"]}
-        async with mesh(tmp_path, chain, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            oak.fabric.hold.clear()
-            group = await ams.made(["sfo/all", "sfo/oak/o0"])
-            await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
-            for site in (oak, sfo):
-                await site.stop()
-            sfo.fabric.hosts["s0"].files["f"] = b"another one"
-            for site in (sfo, oak):
-                await site.start()
-            oak.fabric.hold.set()
-            assert (await ams.end(group))["state"] == "done" and oak.has("o0", DATA)
-
-    play(steps)
+async def test_a_receiver_whose_file_was_changed_is_not_read_for_another_site(tmp_path: Path) -> None:
+    chain = {"ams": ["a0"], "sfo": ["s0", "s1"], "oak": ["o0"]}
+    async with mesh(tmp_path, chain, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        oak.fabric.hold.clear()
+        group = await ams.made(["sfo/all", "sfo/oak/o0"])
+        await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
+        for site in (oak, sfo):
+            await site.stop()
+        sfo.fabric.hosts["s0"].files["f"] = b"another one"
+        for site in (sfo, oak):
+            await site.start()
+        oak.fabric.hold.set()
+        assert (await ams.end(group))["state"] == "done" and oak.has("o0", DATA)
 
 
 # ---- who may ask ----
@@ -473,74 +415,67 @@ def client(site: Site, shown: tuple[str, str] | None) -> httpx.AsyncClient:
 
 
 @pytest.mark.slow
-def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosts = {**TWO, "oak": ["o0"]}
-        async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            group = await ams.made(["sfo/all"])
-            await ams.end(group)
-            where, first = f"/site/objects/{group}", {"range": "bytes=0-99"}
-            held, told = f"/site/groups/{group}/held", f"/site/groups/{group}/progress"
+async def test_each_certificate_opens_what_is_its_own_and_nothing_else(tmp_path: Path) -> None:
+    hosts = {**TWO, "oak": ["o0"]}
+    async with mesh(tmp_path, hosts, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        group = await ams.made(["sfo/all"])
+        await ams.end(group)
+        where, first = f"/site/objects/{group}", {"range": "bytes=0-99"}
+        held, told = f"/site/groups/{group}/held", f"/site/groups/{group}/progress"
 
-            async def asked(
-                site: Site, shown: tuple[str, str] | None, path: str, headers: dict[str, str] | None = None, **more: Any
-            ) -> tuple[int, str]:
-                async with client(site, shown) as http:
-                    method = "POST" if more else "GET"
-                    answer = await http.request(method, path, headers=headers, **more)
-                    code = answer.json().get("code") if "json" in answer.headers.get("content-type", "") else ""
-                    return answer.status_code, code
+        async def asked(
+            site: Site, shown: tuple[str, str] | None, path: str, headers: dict[str, str] | None = None, **more: Any
+        ) -> tuple[int, str]:
+            async with client(site, shown) as http:
+                method = "POST" if more else "GET"
+                answer = await http.request(method, path, headers=headers, **more)
+                code = answer.json().get("code") if "json" in answer.headers.get("content-type", "") else ""
+                return answer.status_code, code
 
-            friend, other = (site.authority.issue("controller/main") for site in (sfo, oak))
-            assert await asked(ams, friend, where, first) == (206, "")  # nothing below is refused for another reason
-            assert await asked(ams, friend, held) == (200, None)
-            assert await asked(ams, None, where, first) == (401, "no_certificate")
-            assert await asked(ams, other, where, first) == (404, "not_found")
-            assert await asked(ams, other, held) == (404, "not_found")
-            assert await asked(ams, other, told, json={"state": "done"}) == (404, "group_not_found")
-            assert await asked(ams, sfo.authority.issue("agent/s0"), where, first) == (403, "denied")
-            assert await asked(ams, ams.authority.issue("controller/main"), where, first) == (403, "denied")
-            own = ams.authority.issue("agent/a1")
-            assert await asked(ams, own, where, first) == (404, "not_found")  # it comes from here
-            assert await asked(sfo, sfo.authority.issue("agent/s1"), "/site/orders") == (403, "denied")
-            assert await asked(ams, friend, where, {**first, "if-match": '"else"'}) == (412, "changed")
-            for text in ("bytes=0-", "bytes=5-4", "bytes=0-1,3-4", f"bytes={1 << 30}-{1 << 31}"):
-                assert await asked(ams, friend, where, {"range": text}) == (416, "bad_range")
-            # A site that is taken out of the file is a stranger at once.
-            rows = ams.file.read_text().replace("sfo:", "gone:")
-            ams.file.write_text(rows)
-            await until(lambda: "gone" in ams.coordinator.peers.all)
-            assert await asked(ams, friend, where, first) == (404, "not_found")  # it is called gone now
-
-    play(steps)
+        friend, other = (site.authority.issue("controller/main") for site in (sfo, oak))
+        assert await asked(ams, friend, where, first) == (206, "")  # nothing below is refused for another reason
+        assert await asked(ams, friend, held) == (200, None)
+        assert await asked(ams, None, where, first) == (401, "no_certificate")
+        assert await asked(ams, other, where, first) == (404, "not_found")
+        assert await asked(ams, other, held) == (404, "not_found")
+        assert await asked(ams, other, told, json={"state": "done"}) == (404, "group_not_found")
+        assert await asked(ams, sfo.authority.issue("agent/s0"), where, first) == (403, "denied")
+        assert await asked(ams, ams.authority.issue("controller/main"), where, first) == (403, "denied")
+        own = ams.authority.issue("agent/a1")
+        assert await asked(ams, own, where, first) == (404, "not_found")  # it comes from here
+        assert await asked(sfo, sfo.authority.issue("agent/s1"), "/site/orders") == (403, "denied")
+        assert await asked(ams, friend, where, {**first, "if-match": '"else"'}) == (412, "changed")
+        for text in ("bytes=0-", "bytes=5-4", "bytes=0-1,3-4", f"bytes={1 << 30}-{1 << 31}"):
+            assert await asked(ams, friend, where, {"range": text}) == (416, "bad_range")
+        # A site that is taken out of the file is a stranger at once.
+        rows = ams.file.read_text().replace("sfo:", "gone:")
+        ams.file.write_text(rows)
+        await until(lambda: "gone" in ams.coordinator.peers.all)
+        assert await asked(ams, friend, where, first) == (404, "not_found")  # it is called gone now
 
 
-def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
+async def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest, "STREAMS_SITE", 2)
+    async with two(tmp_path) as sites:
+        ams, sfo = sites.values()
+        ams.give(DATA)
+        group = await ams.made(["sfo/all"])
+        await ams.end(group)
+        host, gate = ams.fabric.hosts["a0"], asyncio.Event()
+        async with client(ams, sfo.authority.issue("controller/main")) as http:
 
-    async def steps() -> None:
-        async with two(tmp_path) as sites:
-            ams, sfo = sites.values()
-            ams.give(DATA)
-            group = await ams.made(["sfo/all"])
-            await ams.end(group)
-            host, gate = ams.fabric.hosts["a0"], asyncio.Event()
-            async with client(ams, sfo.authority.issue("controller/main")) as http:
+            async def one(headers: dict[str, str]) -> int:
+                return (await http.get(f"/site/objects/{group}", headers=headers)).status_code
 
-                async def one(headers: dict[str, str]) -> int:
-                    return (await http.get(f"/site/objects/{group}", headers=headers)).status_code
-
-                host.gate = gate
-                before = len(host.reads)
-                waiting = [asyncio.create_task(one({"range": "bytes=0-99"})) for _ in range(2)]
-                await until(lambda: len(host.reads) >= before + 2)
-                assert await one({"range": "bytes=0-99"}) == 429
-                gate.set()
-                assert [await task for task in waiting] == [206, 206]
-                assert await one({"range": "bytes=0-99"}) == 206
-
-    play(steps)
+            host.gate = gate
+            before = len(host.reads)
+            waiting = [asyncio.create_task(one({"range": "bytes=0-99"})) for _ in range(2)]
+            await until(lambda: len(host.reads) >= before + 2)
+            assert await one({"range": "bytes=0-99"}) == 429
+            gate.set()
+            assert [await task for task in waiting] == [206, 206]
+            assert await one({"range": "bytes=0-99"}) == 206

@@ -162,20 +162,17 @@ def test_lines_wait_while_there_is_no_room(monkeypatch: pytest.MonkeyPatch):
     assert min(ROOM, ROOM_ALL) == ROOM
 
 
-def test_other_sites_hear_of_what_has_come_before_hosts_have_it():
-    async def run() -> Held:
-        sharing: dict[str, Sharing] = {}
-        at = Exchanges(Hosts(sharing), Sites(), {}, sharing)  # type: ignore[arg-type]
-        one = group(local="g-1")
-        s = sharing[ID] = Sharing(SIZE)
-        s.told("ams", packed(np.ones(PIECES, bool)), packed(np.zeros(PIECES, bool)))
-        s.have(packed(np.zeros(PIECES, bool)))
-        request = s.ask("ams/0") if s.take("ams/0") else None
-        assert request
-        waiting = asyncio.create_task(at.held(lambda: one, "syd", 2 + s.version, 60.0))
-        await asyncio.sleep(0.02)
-        s.came("ams/0", bytes(request[1] + 1 - request[0]))
-        return await asyncio.wait_for(waiting, 60.0)
-
-    told = asyncio.run(run())
+async def test_other_sites_hear_of_what_has_come_before_hosts_have_it():
+    sharing: dict[str, Sharing] = {}
+    at = Exchanges(Hosts(sharing), Sites(), {}, sharing)  # type: ignore[arg-type]
+    one = group(local="g-1")
+    s = sharing[ID] = Sharing(SIZE)
+    s.told("ams", packed(np.ones(PIECES, bool)), packed(np.zeros(PIECES, bool)))
+    s.have(packed(np.zeros(PIECES, bool)))
+    request = s.ask("ams/0") if s.take("ams/0") else None
+    assert request
+    waiting = asyncio.create_task(at.held(lambda: one, "syd", 2 + s.version, 60.0))
+    await asyncio.sleep(0.02)
+    s.came("ams/0", bytes(request[1] + 1 - request[0]))
+    told = await asyncio.wait_for(waiting, 60.0)
     assert np.flatnonzero(unpacked(told.held, PIECES)).tolist() == [0]

@@ -66,12 +66,9 @@ def order(path: list[str], receivers: list[str], **more: object) -> Order:
     return Order.model_validate({"id": ID, "size": 1 << 20, "path": path, "spec": spec, **more})
 
 
-def given(at: Coordinator, *orders: tuple[str, Order]) -> None:
-    async def run() -> None:
-        for whose, one in orders:
-            await at._parents.accept(one, whose)
-
-    asyncio.run(run())
+async def given(at: Coordinator, *orders: tuple[str, Order]) -> None:
+    for whose, one in orders:
+        await at._parents.accept(one, whose)
 
 
 @pytest.mark.parametrize(
@@ -83,18 +80,18 @@ def given(at: Coordinator, *orders: tuple[str, Order]) -> None:
         (["ams", "ams", "sfo"], "cycle", "leads in a circle"),
     ],
 )
-def test_an_order_by_names_that_cannot_be_is_refused(path: list[str], code: str, message: str):
+async def test_an_order_by_names_that_cannot_be_is_refused(path: list[str], code: str, message: str):
     at = site()
-    given(at, ("sfo", order(path, ["all"])))
+    await given(at, ("sfo", order(path, ["all"])))
     ((whose, told),) = at.peers.told  # type: ignore[attr-defined]
     assert whose == "sfo" and told.state == "failed" and told.error
     assert told.error.code == code and message in told.error.message
     assert not at.groups and not at._client.made  # type: ignore[attr-defined]
 
 
-def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
+async def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
     at = site()
-    given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["all"])))
+    await given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["all"])))
     assert len(at._client.made) == 1  # type: ignore[attr-defined]
     group = at.groups[ID]
     assert group.parent == "sfo" and at._exchanges.origins(group) == ["sfo", "oak"]
@@ -104,55 +101,51 @@ def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
 
 
 @pytest.mark.parametrize("receivers", [[], ["all"]])
-def test_a_site_that_orders_a_group_of_this_one_is_not_given_it_for_that(receivers: list[str]):
+async def test_a_site_that_orders_a_group_of_this_one_is_not_given_it_for_that(receivers: list[str]):
     """It could read what was never meant for it, once it knew the group's id."""
     at = site()
     spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"])
     at.groups[ID] = SiteGroup(id=ID, spec=spec, size=1 << 20, local="g-1", parts={"oak": Part(receivers=["all"])})
-    given(at, ("sfo", order(["sfo"], receivers)))
+    await given(at, ("sfo", order(["sfo"], receivers)))
     ((whose, told),) = at.peers.told  # type: ignore[attr-defined]
     assert whose == "sfo" and told.error and told.error.code == "cycle" and "begins at syd" in told.error.message
     assert at.offered(ID, "sfo") is None and at.offered(ID, "oak") is not None
 
 
-def test_a_chain_of_sites_that_is_too_long_ends_with_a_word_about_it():
+async def test_a_chain_of_sites_that_is_too_long_ends_with_a_word_about_it():
     """Else the order for the next one could not be told, and none after it."""
     at, path = site(), [f"s{n}" for n in range(15)] + ["sfo"]
-    given(at, ("sfo", order(path, ["*/all"])))
+    await given(at, ("sfo", order(path, ["*/all"])))
     group = at.groups[ID]
     assert group.own.error and group.own.error.code == "too_deep" and "s14 > sfo > syd" in group.own.error.message
     assert not group.parts
     at = site()
-    given(at, ("sfo", order(path, ["all"])))
+    await given(at, ("sfo", order(path, ["all"])))
     assert at.groups[ID].local  # it is its last one
 
 
-def test_the_same_group_for_other_receivers_is_refused():
+async def test_the_same_group_for_other_receivers_is_refused():
     at = site()
-    given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["syd-1"])))
+    await given(at, ("sfo", order(["ams", "sfo"], ["all"])), ("oak", order(["ams", "oak"], ["syd-1"])))
     ((_, told),) = at.peers.told  # type: ignore[attr-defined]
     assert told.error and told.error.code == "named_twice"
 
 
 @pytest.mark.parametrize("text", ["1048576-", "9-3"])
 @pytest.mark.parametrize("receiver", ["syd-1", "oak/o0"])
-def test_a_range_that_is_none_of_the_object_fails_that_order_alone(text: str, receiver: str):
+async def test_a_range_that_is_none_of_the_object_fails_that_order_alone(text: str, receiver: str):
     """Here all groups of several sites stood still for it, also after a new start."""
     at = site()
     spec = GroupSpec(receivers=[receiver], dest_path="f", shards={receiver: [text]})
-    given(at, ("sfo", Order(id=ID, size=1 << 20, path=["sfo"], spec=spec)))
+    await given(at, ("sfo", Order(id=ID, size=1 << 20, path=["sfo"], spec=spec)))
     group = at.groups[ID]
     assert group.own.error and group.own.error.code == "bad_shards" and text in group.own.error.message
     assert not group.parts and not at._client.made  # type: ignore[attr-defined]
-
-    async def keep() -> None:
-        at._exchanges.keep()
-        await at._exchanges.stop()
-
-    asyncio.run(keep())
+    at._exchanges.keep()
+    await at._exchanges.stop()
 
 
-def test_a_site_is_given_no_more_orders_at_once_than_it_reads():
+async def test_a_site_is_given_no_more_orders_at_once_than_it_reads():
     """Else it would take none of them, for ever."""
     at, parts = site(), [PartSpec(path=f"f{n}", size=1, url=f"https://a/{n:0>1900}") for n in range(256)]
     ids = [f"s-{n:016x}" for n in range(40)]
@@ -164,7 +157,7 @@ def test_a_site_is_given_no_more_orders_at_once_than_it_reads():
     at.peers.all["sfo"], at.peers.get = peer, lambda name: peer  # type: ignore[method-assign, assignment]
     taken: list[str] = []
     while len(taken) < len(ids):
-        told = asyncio.run(at.orders("sfo", 0.0))
+        told = await at.orders("sfo", 0.0)
         assert told.orders and len(told.model_dump_json()) < JSON_MAX
         for one in told.orders:
             taken.append(one.id)
@@ -172,31 +165,31 @@ def test_a_site_is_given_no_more_orders_at_once_than_it_reads():
     assert taken == ids
 
 
-def test_what_thousands_of_hosts_say_is_told_in_what_another_site_takes():
+async def test_what_thousands_of_hosts_say_is_told_in_what_another_site_takes():
     """Else it would never hear of the end."""
     at = site()
-    given(at, ("sfo", order(["ams", "sfo"], ["all"])))
+    await given(at, ("sfo", order(["ams", "sfo"], ["all"])))
     why = Failure(code="disk_full", message="no room: " + "x" * 2000)
     hosts = {f"rack{n // 40}-host{n % 40}": HostFigures(state="failed", error=why) for n in range(8192)}
     group = at._book.put(at.groups[ID], own=Progress(state="failed", error=why, hosts=hosts))
-    asyncio.run(at._parents.report(group))
+    await at._parents.report(group)
     told = at.peers.told[-1][1]  # type: ignore[attr-defined]
     assert len(json.dumps(told.model_dump(mode="json"))) < BODY_MAX
     assert told.state == "failed" and told.error == why and told.hosts.keys() == hosts.keys()
     assert all(row.error and row.error.message.startswith("no room: x") for row in told.hosts.values())
 
 
-def test_that_a_site_is_slow_is_told_to_whoever_ordered_it_and_shown_there():
+async def test_that_a_site_is_slow_is_told_to_whoever_ordered_it_and_shown_there():
     at = site()
-    given(at, ("sfo", order(["sfo"], ["all"])))
+    await given(at, ("sfo", order(["sfo"], ["all"])))
     slow = Slowness(code="throttled", message="https://a/b: it has no time (h1)")
 
     async def group(name: str) -> GroupRecord:
         return made_records.group(id=name, slow=slow)
 
     at._client.group = group  # type: ignore[method-assign]
-    looked = asyncio.run(at._own.look(at.groups[ID]))
-    asyncio.run(at._parents.report(looked))
+    looked = await at._own.look(at.groups[ID])
+    await at._parents.report(looked)
     told = Progress.model_validate_json(at.peers.told[-1][1].model_dump_json())  # type: ignore[attr-defined]
     spec = GroupSpec(source="h0", source_path="/f", receivers=None)
     there = SiteGroup(id=ID, spec=spec, size=1, parts={"syd": Part(receivers=["all"], progress=told)})
@@ -206,14 +199,14 @@ def test_that_a_site_is_slow_is_told_to_whoever_ordered_it_and_shown_there():
     assert shown(ended, "sfo").slow is None
 
 
-def test_a_record_that_cannot_be_read_is_told_of(caplog: pytest.LogCaptureFixture):
+async def test_a_record_that_cannot_be_read_is_told_of(caplog: pytest.LogCaptureFixture):
     at = site()
 
     async def site_groups() -> dict[str, str]:
         return {ID: '{"id": "s-0"}'}
 
     at._client.site_groups = site_groups  # type: ignore[method-assign]
-    asyncio.run(at._book.load())
+    await at._book.load()
     assert not at.groups and f"group {ID}: what is kept of it cannot be read: id" in caplog.text
 
 
@@ -237,7 +230,9 @@ def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: p
     assert 1 < len(asked) < 10
 
 
-def test_of_too_many_requests_that_came_to_nothing_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_requests_that_came_to_nothing_the_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(coordinator, "TRIED_MAX", 2)
     at, tried = site(), dict[str, list[str]]()
 
@@ -246,14 +241,10 @@ def test_of_too_many_requests_that_came_to_nothing_the_oldest_are_forgotten(monk
         raise Problem(503, "unavailable", "the store is away")
 
     monkeypatch.setattr(at, "_create", refused)
-
-    async def asked() -> None:
-        at._ready.set()
-        for key in "abcbca":
-            with pytest.raises(Problem):
-                await at.create(GroupSpec(receivers=["sfo/all"]), "me", key)
-
-    asyncio.run(asked())
+    at._ready.set()
+    for key in "abcbca":
+        with pytest.raises(Problem):
+            await at.create(GroupSpec(receivers=["sfo/all"]), "me", key)
     assert {key: len(set(made)) for key, made in tried.items()} == {"a": 2, "b": 1, "c": 1}
 
 
@@ -267,23 +258,21 @@ def test_of_too_many_requests_that_came_to_nothing_the_oldest_are_forgotten(monk
         ({"size": 0}, False),
     ],
 )
-def test_bytes_from_other_sites_are_followed_where_there_are_some_to_come(
+async def test_bytes_from_other_sites_are_followed_where_there_are_some_to_come(
     group: dict[str, object], followed: bool
 ) -> None:
     spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
     like = {"id": ID, "spec": spec, "size": 1 << 20, "path": ["sfo"]}
     sharing: dict[str, Sharing] = {}
     at = Exchanges(Client(), Peers(), {ID: SiteGroup.model_validate(like | group)}, sharing)  # type: ignore[arg-type]
-
-    async def kept() -> None:
-        at.keep()
-        await at.stop()
-
-    asyncio.run(kept())
+    at.keep()
+    await at.stop()
     assert (ID in sharing) is followed
 
 
-def test_a_store_that_is_away_is_asked_again_after_a_while_and_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_is_asked_again_after_a_while_and_not_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     at, asked = site(), []
 
     async def away() -> None:
@@ -292,12 +281,8 @@ def test_a_store_that_is_away_is_asked_again_after_a_while_and_not_at_once(monke
         raise Problem(503, "unavailable", "the store is away")
 
     monkeypatch.setattr(at._book, "load", away)
-
-    async def begins() -> None:
-        running = asyncio.create_task(at._run())
-        for _ in range(100):
-            await asyncio.sleep(0)
-        running.cancel()
-
-    asyncio.run(begins())
+    running = asyncio.create_task(at._run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    running.cancel()
     assert len(asked) == 1

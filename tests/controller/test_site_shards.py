@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mesh import Site, mesh, play, until
+from mesh import Site, mesh, until
 
 from datacast.controller.sites.wants import along, of_site, split, with_ranges
 from datacast.fabric_manager.api import GroupSpec
@@ -68,92 +68,78 @@ HOSTS = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"], "oak": ["o0", "o1"]}
 LOW, MID, TOP = f"0-{2 * PIECE - 1}", f"{9 * PIECE + 1000}-{11 * PIECE + 5}", f"{20 * PIECE + 3}-"
 
 
-def test_what_a_site_wants_travels_to_it_once_and_nothing_else(tmp_path: Path) -> None:
+async def test_what_a_site_wants_travels_to_it_once_and_nothing_else(tmp_path: Path) -> None:
     """oak is behind sfo, and wants something of its own, something that sfo wants too, and not what a1 wants."""
-
-    async def steps() -> None:
-        async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            to_sfo, to_oak = Came(sfo), Came(oak)
-            shards = {"a1": [LOW], "sfo/s0": [MID], "sfo/s1": ["3000000-3100000"]}
-            shards |= {"sfo/oak/o0": [MID], "sfo/oak/o1": [TOP]}
-            group = await ams.end(await ams.made([*shards], shards=shards))
-            assert group["state"] == "done", group
-            assert group["shards"]["sfo/oak/o1"] == [f"{20 * PIECE + 3}-{SIZE - 1}"]
-            right(ams, "a1", LOW)
-            right(sfo, "s0", MID)
-            right(sfo, "s1", "3000000-3100000")
-            right(oak, "o0", MID)
-            right(oak, "o1", TOP)
-            to_sfo.only(MID, "3000000-3100000", TOP)  # the last to be passed on
-            to_oak.only(MID, TOP)
-            held = sfo.coordinator.groups[group["id"]]
-            assert held.spec.shards.keys() == {"s0", "s1"} and held.parts["oak"].shards.keys() == {"o0", "o1"}
-
-    play(steps)
+    async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        to_sfo, to_oak = Came(sfo), Came(oak)
+        shards = {"a1": [LOW], "sfo/s0": [MID], "sfo/s1": ["3000000-3100000"]}
+        shards |= {"sfo/oak/o0": [MID], "sfo/oak/o1": [TOP]}
+        group = await ams.end(await ams.made([*shards], shards=shards))
+        assert group["state"] == "done", group
+        assert group["shards"]["sfo/oak/o1"] == [f"{20 * PIECE + 3}-{SIZE - 1}"]
+        right(ams, "a1", LOW)
+        right(sfo, "s0", MID)
+        right(sfo, "s1", "3000000-3100000")
+        right(oak, "o0", MID)
+        right(oak, "o1", TOP)
+        to_sfo.only(MID, "3000000-3100000", TOP)  # the last to be passed on
+        to_oak.only(MID, TOP)
+        held = sfo.coordinator.groups[group["id"]]
+        assert held.spec.shards.keys() == {"s0", "s1"} and held.parts["oak"].shards.keys() == {"o0", "o1"}
 
 
-def test_holes_in_the_files_of_hosts_that_are_done_are_read_for_no_other_site(tmp_path: Path) -> None:
+async def test_holes_in_the_files_of_hosts_that_are_done_are_read_for_no_other_site(tmp_path: Path) -> None:
     """What oak wants the hosts of sfo have in halves, and zeros beside them."""
-
-    async def steps() -> None:
-        async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            oak.fabric.hold.clear()
-            shards = {"sfo/s0": ["0-3999999"], "sfo/s1": ["4000000-"]}
-            group = await ams.made([*shards, "sfo/oak/o0"], shards=shards)
-            await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
-            for site in (oak, sfo):  # what sfo has read ahead is forgotten, and what oak has
-                await site.stop()
-            for site in (sfo, oak):
-                await site.start()
-            oak.fabric.hold.set()
-            ended = await ams.end(group)
-            assert ended["state"] == "done" and oak.has("o0", DATA), ended
-            right(sfo, "s0", "0-3999999")
-
-    play(steps)
+    async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        oak.fabric.hold.clear()
+        shards = {"sfo/s0": ["0-3999999"], "sfo/s1": ["4000000-"]}
+        group = await ams.made([*shards, "sfo/oak/o0"], shards=shards)
+        await until(lambda: group in sfo.coordinator.groups and sfo.coordinator.groups[group].own.state == "done")
+        for site in (oak, sfo):  # what sfo has read ahead is forgotten, and what oak has
+            await site.stop()
+        for site in (sfo, oak):
+            await site.start()
+        oak.fabric.hold.set()
+        ended = await ams.end(group)
+        assert ended["state"] == "done" and oak.has("o0", DATA), ended
+        right(sfo, "s0", "0-3999999")
 
 
-def test_what_only_a_site_behind_wants_does_not_wait_for_the_hosts_before_it(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            sfo.fabric.hold.clear()
-            shards = {"sfo/s0": [LOW], "sfo/oak/o1": [TOP]}
-            group = await ams.made([*shards], shards=shards)
-            await until(lambda: group in oak.coordinator.groups and oak.coordinator.groups[group].own.state == "done")
-            assert not sfo.coordinator.groups[group].own.final
-            right(oak, "o1", TOP)
-            sfo.fabric.hold.set()
-            assert (await ams.end(group))["state"] == "done"
-
-    play(steps)
+async def test_what_only_a_site_behind_wants_does_not_wait_for_the_hosts_before_it(tmp_path: Path) -> None:
+    async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["sfo"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        sfo.fabric.hold.clear()
+        shards = {"sfo/s0": [LOW], "sfo/oak/o1": [TOP]}
+        group = await ams.made([*shards], shards=shards)
+        await until(lambda: group in oak.coordinator.groups and oak.coordinator.groups[group].own.state == "done")
+        assert not sfo.coordinator.groups[group].own.final
+        right(oak, "o1", TOP)
+        sfo.fabric.hold.set()
+        assert (await ams.end(group))["state"] == "done"
 
 
-def test_a_scatter_gives_each_host_of_all_sites_its_part(tmp_path: Path) -> None:
-    async def steps() -> None:
-        async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
-            ams, sfo, oak = sites.values()
-            ams.give(DATA)
-            to_sfo, to_oak = Came(sfo), Came(oak)
-            to = ["ams/a1", "sfo/s0", "sfo/s1", "oak/o0"]
-            group = await ams.end(await ams.made(to, scatter=True))
-            assert group["state"] == "done", group
-            shards = group["shards"]
-            rows = [spans(shards[name], SIZE, 1) for name in ("a1", *to[1:])]
-            assert [first for [(first, _)] in rows] == [0, 8 * PIECE, 16 * PIECE, 24 * PIECE]
-            assert sum(n for [(_, n)] in rows) == SIZE
-            right(ams, "a1", *shards["a1"])
-            right(sfo, "s0", *shards["sfo/s0"])
-            right(oak, "o0", *shards["oak/o0"])
-            to_sfo.only(*shards["sfo/s0"], *shards["sfo/s1"])
-            to_oak.only(*shards["oak/o0"])
-
-    play(steps)
+async def test_a_scatter_gives_each_host_of_all_sites_its_part(tmp_path: Path) -> None:
+    async with mesh(tmp_path, HOSTS, {"sfo": ["ams"], "oak": ["ams"]}) as sites:
+        ams, sfo, oak = sites.values()
+        ams.give(DATA)
+        to_sfo, to_oak = Came(sfo), Came(oak)
+        to = ["ams/a1", "sfo/s0", "sfo/s1", "oak/o0"]
+        group = await ams.end(await ams.made(to, scatter=True))
+        assert group["state"] == "done", group
+        shards = group["shards"]
+        rows = [spans(shards[name], SIZE, 1) for name in ("a1", *to[1:])]
+        assert [first for [(first, _)] in rows] == [0, 8 * PIECE, 16 * PIECE, 24 * PIECE]
+        assert sum(n for [(_, n)] in rows) == SIZE
+        right(ams, "a1", *shards["a1"])
+        right(sfo, "s0", *shards["sfo/s0"])
+        right(oak, "o0", *shards["oak/o0"])
+        to_sfo.only(*shards["sfo/s0"], *shards["sfo/s1"])
+        to_oak.only(*shards["oak/o0"])
 
 
 # ---- what is meant, and what is refused ----

@@ -253,39 +253,32 @@ def test_hosts_wait_for_what_was_asked_for_and_get_the_rest_past_the_lines(monke
     assert s.held() == packed(np.arange(s.total) == 0)
 
 
-def test_who_waits_hears_of_news():
-    async def run() -> None:
-        s = Sharing(SIZE)
-        waiting = asyncio.create_task(s.news(60.0))
-        await asyncio.sleep(0)
-        s.told("a", every(s.total), none(s.total))
-        await asyncio.wait_for(waiting, 60.0)
-        await s.news(0.001)
-
-    asyncio.run(run())
+async def test_who_waits_hears_of_news():
+    s = Sharing(SIZE)
+    waiting = asyncio.create_task(s.news(60.0))
+    await asyncio.sleep(0)
+    s.told("a", every(s.total), none(s.total))
+    await asyncio.wait_for(waiting, 60.0)
+    await s.news(0.001)
 
 
-def test_bytes_that_come_are_news_for_hosts_and_not_for_other_lines():
+async def test_bytes_that_come_are_news_for_hosts_and_not_for_other_lines():
     """Lines would look, all of them, at each few bytes of any: most of what a controller with many of them did."""
-
-    async def run() -> None:
-        s = Sharing(SIZE)
-        s.have(none(s.total))
-        s.told("a", every(s.total), none(s.total))
-        s.take("a/0")
-        s.ask("a/0")
-        line, host = asyncio.create_task(s.news(60.0)), asyncio.create_task(s.more(60.0))
-        await asyncio.sleep(0)
-        s.came("a/0", b"some")
-        await asyncio.wait_for(host, 60.0)
-        assert not line.done()
-        host = asyncio.create_task(s.more(60.0))
-        await asyncio.sleep(0)
-        s.ended("a/0", 1.0)
-        await asyncio.wait_for(line, 60.0)
-        await asyncio.wait_for(host, 60.0)
-
-    asyncio.run(run())
+    s = Sharing(SIZE)
+    s.have(none(s.total))
+    s.told("a", every(s.total), none(s.total))
+    s.take("a/0")
+    s.ask("a/0")
+    line, host = asyncio.create_task(s.news(60.0)), asyncio.create_task(s.more(60.0))
+    await asyncio.sleep(0)
+    s.came("a/0", b"some")
+    await asyncio.wait_for(host, 60.0)
+    assert not line.done()
+    host = asyncio.create_task(s.more(60.0))
+    await asyncio.sleep(0)
+    s.ended("a/0", 1.0)
+    await asyncio.wait_for(line, 60.0)
+    await asyncio.wait_for(host, 60.0)
 
 
 @pytest.mark.parametrize("wrong", ["zz", "00", "f" * 24 + "ff", "ff" * 400])

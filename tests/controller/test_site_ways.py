@@ -113,53 +113,46 @@ def test_a_range_of_sites_that_are_away_is_given_up(away: tuple[str, ...]):
     assert caught.value.code == "site_away" and 0.9 < asked * gateway.AGAIN_S / gateway.PATIENCE_S < 1.1, asked
 
 
-def test_a_host_gets_what_was_read_ahead_and_waits_for_what_has_been_asked_for():
-    async def run() -> tuple[bytes, list[str]]:
-        sites = Sites()
-        way = made(sites, {"ams": slice(None)})
-        sharing = way.sharing[GROUP.id]
-        assert sharing.take("ams/0") and sharing.ask("ams/0") == (0, sharing.piece - 1)
+async def test_a_host_gets_what_was_read_ahead_and_waits_for_what_has_been_asked_for():
+    sites = Sites()
+    way = made(sites, {"ams": slice(None)})
+    sharing = way.sharing[GROUP.id]
+    assert sharing.take("ams/0") and sharing.ask("ams/0") == (0, sharing.piece - 1)
 
-        async def line() -> None:
-            for at in range(0, sharing.piece, 64 << 10):
-                await asyncio.sleep(0)
-                assert sharing.came("ams/0", DATA[at : at + (64 << 10)])
+    async def line() -> None:
+        for at in range(0, sharing.piece, 64 << 10):
+            await asyncio.sleep(0)
+            assert sharing.came("ams/0", DATA[at : at + (64 << 10)])
 
-        bringing = asyncio.create_task(line())
-        found = b"".join([chunk async for chunk in way.to_host(GROUP, 5, sharing.piece + 9, 8.0)])
-        await bringing
-        return found, sites.asked
-
-    found, asked = asyncio.run(run())
+    bringing = asyncio.create_task(line())
+    found = b"".join([chunk async for chunk in way.to_host(GROUP, 5, sharing.piece + 9, 8.0)])
+    await bringing
+    asked = sites.asked
     assert found == DATA[5 : 5 + len(found)] and len(found) == (1 << 18) + 5
     assert asked == ["ams"]  # for the last bytes alone
 
 
-def test_a_host_leaves_to_the_lines_what_they_will_bring() -> None:
+async def test_a_host_leaves_to_the_lines_what_they_will_bring() -> None:
     """Its request and a line's would both bring it. The question for the size, one byte, does not wait."""
-
-    async def run() -> tuple[bytes, bytes]:
-        async def line() -> None:
-            while not sharing.take("ams/0"):
-                await asyncio.sleep(0.001)
-            assert sharing._runs["ams/0"].at == 2 * sharing.piece, "where the host waits"
-            while (asked := sharing.ask("ams/0")) is not None:
-                sharing.came("ams/0", DATA[asked[0] : asked[1] + 1])
-            sharing.ended("ams/0", 0.5)
-
-        size = b"".join([chunk async for chunk in way.to_host(group, 0, 0)])
-        brings = asyncio.create_task(line())
-        first, last = 2 * sharing.piece, 3 * sharing.piece - 1
-        found = b"".join([chunk async for chunk in way.to_host(group, first, last)])
-        await brings
-        return size, found
-
     sites = Sites()
     group = GROUP.model_copy(update={"local": "g-0"})
     way = made(sites, {"ams": slice(None)})
     sharing = way.sharing[GROUP.id]
     assert sharing.take("ams/1")  # the first of all begins at 0
-    assert asyncio.run(run()) == (DATA[:1], DATA[2 * sharing.piece : 3 * sharing.piece])
+    async def line() -> None:
+        while not sharing.take("ams/0"):
+            await asyncio.sleep(0.001)
+        assert sharing._runs["ams/0"].at == 2 * sharing.piece, "where the host waits"
+        while (asked := sharing.ask("ams/0")) is not None:
+            sharing.came("ams/0", DATA[asked[0] : asked[1] + 1])
+        sharing.ended("ams/0", 0.5)
+
+    size = b"".join([chunk async for chunk in way.to_host(group, 0, 0)])
+    brings = asyncio.create_task(line())
+    first, last = 2 * sharing.piece, 3 * sharing.piece - 1
+    found = b"".join([chunk async for chunk in way.to_host(group, first, last)])
+    await brings
+    assert (size, found) == (DATA[:1], DATA[2 * sharing.piece : 3 * sharing.piece])
     assert sites.asked == ["ams"] and sites.gave["ams"] == 1
 
 
@@ -172,12 +165,9 @@ def test_what_does_not_come_is_not_waited_for_without_an_end():
     assert caught.value.code == "not_yet"
 
 
-def test_another_site_gets_what_was_read_ahead_from_the_controller():
-    async def run() -> bytes:
-        way = made(Sites(), {"ams": slice(None)})
-        sharing = way.sharing[GROUP.id]
-        sharing.store.put(0, DATA[:1000])
-        group = GROUP.model_copy(update={"local": "g-1"})
-        return b"".join([chunk async for chunk in way.to_site(group, 10, 999)])
-
-    assert asyncio.run(run()) == DATA[10:1000]
+async def test_another_site_gets_what_was_read_ahead_from_the_controller():
+    way = made(Sites(), {"ams": slice(None)})
+    sharing = way.sharing[GROUP.id]
+    sharing.store.put(0, DATA[:1000])
+    group = GROUP.model_copy(update={"local": "g-1"})
+    assert b"".join([chunk async for chunk in way.to_site(group, 10, 999)]) == DATA[10:1000]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from simulated import run
 from small import star, until
 
 from datacast.fabric_manager import balance as module
@@ -16,6 +15,8 @@ from datacast.fabric_manager.balance import CALM_S, Balance, left_s
 from datacast.fabric_manager.record import Record
 from datacast.fabric_manager.workers import Workers
 from lab import lab
+
+pytestmark = pytest.mark.simulated
 
 ADOPT = Adopt(size=10**9, file={}, payload=1000, per_block=10, rest=[])
 SIZE = 30_000_000
@@ -161,28 +162,25 @@ def test_nothing_moves_while_groups_wait_for_a_worker() -> None:
     assert world.moved == []
 
 
-def test_groups_that_move_go_on_and_reach_everybody(monkeypatch) -> None:
+@pytest.mark.simulated(timeout=120)
+async def test_groups_that_move_go_on_and_reach_everybody(monkeypatch) -> None:
     monkeypatch.setattr(module, "LEFT_S", 0.5)
     monkeypatch.setattr(module, "CALM_S", 0.1)
     monkeypatch.setattr(module, "LOOK_S", 0.1)
     monkeypatch.setattr(module, "GAIN", 4)
+    async with lab(star(6), rates=[1000.0]) as it:
+        groups = [await it.start("h0", [f"h{n}", "h5"], SIZE, f"/srv/{n}") for n in (1, 2, 3, 4)]
+        for group in groups:
+            await it.running(group, 50)
+        it.masters.start()
 
-    async def scenario():
-        async with lab(star(6), rates=[1000.0]) as it:
-            groups = [await it.start("h0", [f"h{n}", "h5"], SIZE, f"/srv/{n}") for n in (1, 2, 3, 4)]
-            for group in groups:
-                await it.running(group, 50)
-            it.masters.start()
+        def of(worker: int) -> set[str]:
+            return set(it.masters._workers[worker][0].groups)
 
-            def of(worker: int) -> set[str]:
-                return set(it.masters._workers[worker][0].groups)
-
-            await until(lambda: len(of(0)) == len(of(1)) == 2, "each has two")
-            assert not of(0) & of(1), "the one before has let go"
-            epochs = {name: it.manager.groups.get(name).epoch for name in of(1)}
-            assert set(epochs.values()) == {2}
-            return [await it.end(group, 60) for group in groups]
-
-    ended = run(scenario(), 120)
+        await until(lambda: len(of(0)) == len(of(1)) == 2, "each has two")
+        assert not of(0) & of(1), "the one before has let go"
+        epochs = {name: it.manager.groups.get(name).epoch for name in of(1)}
+        assert set(epochs.values()) == {2}
+        ended = [await it.end(group, 60) for group in groups]
     assert [group["state"] for group in ended] == ["done"] * 4
     assert all(receiver["sha256_ok"] for group in ended for receiver in group["receivers"].values())

@@ -19,35 +19,32 @@ def carried(topology: dict[str, Any], switch: str) -> list[Any]:
     return [entry for link in topology["links"] if switch in (link["u"], link["v"]) for entry in link["carries"]]
 
 
-def test_groups_move_away_from_a_switch_that_is_cordoned_and_come_back() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[500.0]) as it, rest(it.manager.url) as http:
-            group = await it.start("00", SIX, SIZE)
-            await it.running(group, 30)
+async def test_groups_move_away_from_a_switch_that_is_cordoned_and_come_back() -> None:
+    async with lab(bcube41(), rates=[500.0]) as it, rest(it.manager.url) as http:
+        group = await it.start("00", SIX, SIZE)
+        await it.running(group, 30)
 
-            async def topology() -> dict[str, Any]:
-                return (await http.get("/topology")).json()
+        async def topology() -> dict[str, Any]:
+            return (await http.get("/topology")).json()
 
-            async def over(wanted: bool) -> bool:
-                return bool(carried(await topology(), "s1.0")) is wanted
+        async def over(wanted: bool) -> bool:
+            return bool(carried(await topology(), "s1.0")) is wanted
 
-            await until(lambda: over(True), "trees use it")
-            answer = await http.put("/switches/s1.0/cordon", json={"reason": "new firmware"})
-            assert answer.json() == {"name": "s1.0", "cordoned": "new firmware"}
-            await until(lambda: over(False), "they have left it")
-            told = await topology()
-            assert {node["name"]: node["drained"] for node in told["nodes"] if node["drained"]} == {
-                "s1.0": "new firmware"
-            }
-            assert all(node["alive"] for node in told["nodes"]), "it still forwards"
-            assert {host["cordoned"] for host in (await http.get("/hosts")).json()} == {None}
-            assert (await http.delete("/switches/s1.0/cordon")).json()["cordoned"] is None
-            assert all(link["up"] for link in (await topology())["links"])
-            again = await http.delete("/switches/s1.0/cordon")
-            assert (again.status_code, again.json()["code"]) == (404, "not_cordoned")
-            return await it.end(group)
-
-    record = run(scenario(), 120)
+        await until(lambda: over(True), "trees use it")
+        answer = await http.put("/switches/s1.0/cordon", json={"reason": "new firmware"})
+        assert answer.json() == {"name": "s1.0", "cordoned": "new firmware"}
+        await until(lambda: over(False), "they have left it")
+        told = await topology()
+        assert {node["name"]: node["drained"] for node in told["nodes"] if node["drained"]} == {
+            "s1.0": "new firmware"
+        }
+        assert all(node["alive"] for node in told["nodes"]), "it still forwards"
+        assert {host["cordoned"] for host in (await http.get("/hosts")).json()} == {None}
+        assert (await http.delete("/switches/s1.0/cordon")).json()["cordoned"] is None
+        assert all(link["up"] for link in (await topology())["links"])
+        again = await http.delete("/switches/s1.0/cordon")
+        assert (again.status_code, again.json()["code"]) == (404, "not_cordoned")
+        record = await it.end(group)
     assert record["state"] == "done"
     assert all(receiver["sha256_ok"] for receiver in record["receivers"].values())
 

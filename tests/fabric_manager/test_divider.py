@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
 import pytest
 from msgspec import structs
-from small import run, star, until
+from small import star, until
 
 from datacast.fabric_manager import divider as module
 from datacast.fabric_manager.api import GroupSpec, orders
@@ -56,17 +58,14 @@ class World:
         self.rates.setdefault(group, {}).update(message.rates)
 
 
-def scenario(steps: Any) -> World:
-    async def body() -> World:
-        world = World()
-        task = asyncio.create_task(world.divider.run())
-        try:
-            await steps(world)
-        finally:
-            task.cancel()
-        return world
-
-    return run(body())
+@asynccontextmanager
+async def divided() -> AsyncIterator[World]:
+    world = World()
+    task = asyncio.create_task(world.divider.run())
+    try:
+        yield world
+    finally:
+        task.cancel()
 
 
 async def quiet(world: World) -> None:
@@ -77,8 +76,8 @@ async def quiet(world: World) -> None:
         await asyncio.sleep(0.1)
 
 
-def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_parts() -> None:
-    async def steps(world: World) -> None:
+async def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_parts() -> None:
+    async with divided() as world:
         world.follow(record("g", "h0", "s", "h1"))
         await quiet(world)
         assert world.rates == {}
@@ -90,11 +89,9 @@ def test_one_group_alone_is_told_nothing_and_two_that_share_a_link_get_their_par
         assert world.divider.share_of("h") == {}  # at once: its record says so as it says that it is done
         await until(lambda: world.rates["g"] == {"1": None}, "g is alone again and needs no bound")
 
-    scenario(steps)
 
-
-def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def steps(world: World) -> None:
+async def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with divided() as world:
         g, h = record("g", "h0", "s", "h1"), record("h", "h2", "s", "h1", tree=2)
         world.follow(g)
         world.follow(h)
@@ -105,13 +102,10 @@ def test_a_report_that_changes_nothing_costs_nothing(monkeypatch: pytest.MonkeyP
             world.follow(replace(g, progress=structs.replace(g.progress, fraction=fraction)))
         await asyncio.sleep(0.05)
 
-    scenario(steps)
 
-
-def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SETTLE_S", 0.0)
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         slow = record("slow", "h0", "s", "h1", used=10_000_000)
         world.follow(record("fast", "h2", "s", "h1", tree=2))
         world.follow(slow)
@@ -122,29 +116,23 @@ def test_a_group_that_cannot_use_its_share_leaves_it_to_the_others(monkeypatch: 
         world.follow(quick)
         await until(lambda: world.rates["slow"]["1"] == 50_000_000, "all of it, as it uses what it has")
 
-    scenario(steps)
 
-
-def test_a_report_without_a_new_rate_says_nothing_of_what_a_group_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_report_without_a_new_rate_says_nothing_of_what_a_group_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A master's first look at its members measures none, and may be seconds after the start."""
     monkeypatch.setattr(module, "SETTLE_S", 0.0)
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         one, other = record("a", "h0", "s", "h1"), record("b", "h2", "s", "h1", tree=2)
         for known in (one, other, one, other):
             world.divider.follow(known, False)
             await quiet(world)
         assert world.rates == {"a": {"1": 50_000_000}, "b": {"2": 50_000_000}}
 
-    scenario(steps)
 
-
-def test_a_share_that_grew_between_two_looks_is_not_taken_for_one_that_is_not_used(
+async def test_a_share_that_grew_between_two_looks_is_not_taken_for_one_that_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SETTLE_S", 0.0)
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         half = record("a", "h0", "s", "h1", used=50_000_000)
         world.follow(record("b", "h2", "s", "h1", tree=2, used=50_000_000))
         world.follow(record("c", "h3", "s", "h2", tree=3, used=RATE))
@@ -158,11 +146,9 @@ def test_a_share_that_grew_between_two_looks_is_not_taken_for_one_that_is_not_us
         world.follow(half)
         assert world.divider._groups["a"].bound == 75_000_000
 
-    scenario(steps)
 
-
-def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
-    async def steps(world: World) -> None:
+async def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
+    async with divided() as world:
         world.follow(record("g", "h0", "s", "h1"))
         world.follow(record("soon", "h2", "s", "h1", tree=2, deadline_s=1.0))  # takes 80 Mbit/s
         await until(lambda: world.rates.get("soon", {}).get("2", 0) > 80_000_000, "it is promised")
@@ -170,36 +156,32 @@ def test_a_deadline_comes_first_and_one_that_cannot_be_met_is_refused() -> None:
         await until(lambda: "never" in world.refused, "160 Mbit/s over a cable of 100")
         assert "Mbit/s" in world.refused["never"] and "soon" not in world.refused
 
-    scenario(steps)
 
-
-def refused_with(*, seen_before: bool, fraction: float, epoch: int = 1) -> bool:
+async def refused_with(*, seen_before: bool, fraction: float, epoch: int = 1) -> bool:
     """Is a group refused whose deadline no link allows, when its first trees are told of with so much of it there?"""
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         one = replace(record("a", "h0", "s", "h1", deadline_s=0.001), epoch=epoch)
         if seen_before:
             world.follow(replace(one, owner=None, state="queued", progress=Progress()))
         world.follow(replace(one, progress=structs.replace(one.progress, fraction=fraction)))
         await until(lambda: world.divider.share_of("a"), "its share")
         await quiet(world)
-
-    return "a" in scenario(steps).refused
-
-
-def test_a_group_may_have_some_when_its_trees_are_first_told_of_and_is_refused_all_the_same() -> None:
-    assert refused_with(seen_before=True, fraction=0.01)
-    assert refused_with(seen_before=False, fraction=0.0)
+    return "a" in world.refused
 
 
-def test_a_group_under_way_is_not_refused_by_the_next_fabric_manager_nor_with_its_next_master() -> None:
-    assert not refused_with(seen_before=False, fraction=0.01)
-    assert not refused_with(seen_before=True, fraction=0.0, epoch=2)
+async def test_a_group_may_have_some_when_its_trees_are_first_told_of_and_is_refused_all_the_same() -> None:
+    assert await refused_with(seen_before=True, fraction=0.01)
+    assert await refused_with(seen_before=False, fraction=0.0)
+
+
+async def test_a_group_under_way_is_not_refused_by_the_next_fabric_manager_nor_with_its_next_master() -> None:
+    assert not await refused_with(seen_before=False, fraction=0.01)
+    assert not await refused_with(seen_before=True, fraction=0.0, epoch=2)
 
 
 @pytest.mark.parametrize("first", ["stream", "report"])
-def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_more(first: str) -> None:
-    async def steps(world: World) -> None:
+async def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_more(first: str) -> None:
+    async with divided() as world:
         if first == "stream":
             world.divider.again("a")
         world.follow(record("a", "h0", "s", "h1"))
@@ -210,12 +192,11 @@ def test_a_master_with_a_new_stream_is_told_that_no_bound_holds_its_group_any_mo
             world.divider.again("a")
         await until(lambda: "a" in world.rates, "it is told")
         await quiet(world)
+    assert world.rates == {"a": {"1": None}}, "the other one has heard all there was"
 
-    assert scenario(steps).rates == {"a": {"1": None}}, "the other one has heard all there was"
 
-
-def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more() -> None:
-    async def steps(world: World) -> None:
+async def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more() -> None:
+    async with divided() as world:
         one = record("a", "h0", "s", "h1")
         world.follow(one)
         world.follow(record("b", "h2", "s", "h1", tree=2))
@@ -228,14 +209,11 @@ def test_a_group_that_has_lost_its_trees_is_told_that_their_bounds_hold_no_more(
         await until(lambda: world.rates["a"].get("3"), "half the cable for another tree")
         assert world.rates["a"]["1"] is None
 
-    scenario(steps)
 
-
-def test_a_group_that_has_not_begun_has_not_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_that_has_not_begun_has_not_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its share is there before its source may send: a start that takes long is no reason to have less."""
     monkeypatch.setattr(module, "SETTLE_S", 0.2)
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         one = record("a", "h0", "s", "h1")
         world.follow(replace(one, state="starting"))
         world.follow(record("b", "h2", "s", "h1", tree=2))
@@ -248,13 +226,10 @@ def test_a_group_that_has_not_begun_has_not_stood_still(monkeypatch: pytest.Monk
         world.follow(one)
         assert world.divider._groups["a"].bound < 50_000_000
 
-    scenario(steps)
 
-
-def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SETTLE_S", 2.0)
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         one = record("a", "h0", "s", "h1")
         world.follow(one)
         world.follow(record("b", "h2", "s", "h1", tree=2))
@@ -268,11 +243,9 @@ def test_a_group_that_is_back_has_not_stood_still_yet(monkeypatch: pytest.Monkey
             await quiet(world)
         assert world.rates["a"] == {"1": 50_000_000}
 
-    scenario(steps)
 
-
-def test_a_group_that_is_late_goes_on_with_its_next_master_and_when_it_is_resumed() -> None:
-    async def steps(world: World) -> None:
+async def test_a_group_that_is_late_goes_on_with_its_next_master_and_when_it_is_resumed() -> None:
+    async with divided() as world:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)
         world.follow(one)
         await until(lambda: world.divider.share_of("a"), "its share")
@@ -283,28 +256,24 @@ def test_a_group_that_is_late_goes_on_with_its_next_master_and_when_it_is_resume
         world.follow(one, ended=True)
         world.follow(replace(one, **late))
         await quiet(world)
+    assert world.refused == {}
 
-    assert scenario(steps).refused == {}
 
-
-def test_a_group_that_is_late_takes_nothing_from_others() -> None:
+async def test_a_group_that_is_late_takes_nothing_from_others() -> None:
     """It shares with them as if it had no deadline."""
-
-    async def steps(world: World) -> None:
+    async with divided() as world:
         world.follow(record("a", "h0", "s", "h1"))
         one = record("late", "h2", "s", "h1", tree=2, deadline_s=10.0)
         late = replace(one, created_ns=one.created_ns - 11_000_000_000)
         world.follow(replace(late, progress=structs.replace(one.progress, fraction=0.5)))
         await until(lambda: world.divider.share_of("late") and world.divider.share_of("a"), "their shares")
-
-    world = scenario(steps)
     assert sum(world.divider.share_of("a").values()) == pytest.approx(RATE / 2, rel=0.05)
     assert sum(world.divider.share_of("late").values()) == pytest.approx(RATE / 2, rel=0.05)
     assert world.refused == {}
 
 
-def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
-    async def steps(world: World) -> None:
+async def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> None:
+    async with divided() as world:
         one = record("a", "h0", "s", "h1", deadline_s=10.0)
         world.follow(one)
         lost = {"1": structs.replace(one.progress.trees["1"], state="lost")}
@@ -313,12 +282,11 @@ def test_a_group_that_has_lost_its_trees_is_not_refused_for_its_deadline() -> No
             await quiet(world)
         world.follow(one)
         await quiet(world)
+    assert world.refused == {}
 
-    assert scenario(steps).refused == {}
 
-
-def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_it_anew() -> None:
-    async def steps(world: World) -> None:
+async def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_it_anew() -> None:
+    async with divided() as world:
         world.follow(record("a", "h0", "s", "h1"))  # as the store has it
         world.divider.again("a")
         await until(lambda: "1" in world.rates.get("a", {}), "what the store knows of")
@@ -329,12 +297,11 @@ def test_a_master_that_heard_of_a_tree_from_a_fabric_manager_before_is_told_of_i
         world.follow(record("a", "h0", "s", "h1", tree=7, weight=2))
         await quiet(world)
         assert world.told == told, "once"
+    assert world.rates == {"a": {"1": None, "7": None}}
 
-    assert scenario(steps).rates == {"a": {"1": None, "7": None}}
 
-
-def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
-    async def steps(world: World) -> None:
+async def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
+    async with divided() as world:
         world.follow(record("a", "h0", "s", "h1", tree=1))
         world.follow(record("b", "h2", "s", "h3", tree=2))
         await until(lambda: world.divider.share_of("b"), "shares are there")
@@ -348,10 +315,8 @@ def test_a_cap_is_told_to_groups_that_run_and_lifted_again() -> None:
         world.divider.cap(None, {})
         await until(lambda: world.rates["a"]["1"] is None and world.rates["b"]["2"] is None, "they send what they can")
 
-    scenario(steps)
 
-
-def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine shares would otherwise rest for nine times as long as others kept them from being computed."""
     compute, sleep, rests = module.Shares.compute, asyncio.sleep, list[float]()
 
@@ -363,14 +328,12 @@ def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytest.Monk
         rests.append(seconds)
         await sleep(min(seconds, 0.01))
 
-    async def steps(world: World) -> None:
+    monkeypatch.setattr(module.Shares, "compute", late)
+    monkeypatch.setattr(module.asyncio, "sleep", asked)
+    async with divided() as world:
         for n in range(3):
             world.follow(record("a", "h0", "s", "h1", tree=n, most_bps=10_000_000))
             await until(lambda n=n: n in world.divider.share_of("a"), "it is computed")
-
-    monkeypatch.setattr(module.Shares, "compute", late)
-    monkeypatch.setattr(module.asyncio, "sleep", asked)
-    scenario(steps)
     assert max(rests) < 0.5 / module.PART / 2, "no rest of several seconds"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import routes_once
-from small import run, star
+from small import star
 
 from datacast.fabric_manager.api import GroupSpec
 from datacast.fabric_manager.api.records import GroupForgotten
@@ -92,34 +92,26 @@ ONE, OTHER = ["group g-1", "forgotten g-1"], ["group g-2", "forgotten g-2"]
         ({"since": "0-7", "topics": "groups", "group": "g-9"}, ["groups"]),
     ],
 )
-def test_a_stream_of_events_begins_with_what_there_is_and_tells_what_was_asked_for(
+async def test_a_stream_of_events_begins_with_what_there_is_and_tells_what_was_asked_for(
     asked: dict[str, str], told: list[str]
 ) -> None:
-    async def scenario() -> list[str]:
-        async with World(record("g-2", 2), record("g-1", 1)) as world:
-            return await world.heard(**asked)
-
-    assert run(scenario()) == told
+    async with World(record("g-2", 2), record("g-1", 1)) as world:
+        assert await world.heard(**asked) == told
 
 
-def test_who_comes_again_hears_what_was_missed_and_nothing_twice() -> None:
-    async def scenario() -> list[list[str]]:
-        async with World(record("g-1", 1)) as world:
-            world.hub.publish(LinkChange(version=1, u="h1", v="s", up=False))
-            last = world.hub.last
-            world.hub.publish(change(record("g-1", 1)))
-            return [await world.heard(since=last, topics="groups"), await world.heard(since=world.hub.last)]
-
-    missed, nothing = run(scenario())
+async def test_who_comes_again_hears_what_was_missed_and_nothing_twice() -> None:
+    async with World(record("g-1", 1)) as world:
+        world.hub.publish(LinkChange(version=1, u="h1", v="s", up=False))
+        last = world.hub.last
+        world.hub.publish(change(record("g-1", 1)))
+        missed, nothing = [await world.heard(since=last, topics="groups"), await world.heard(since=world.hub.last)]
     assert missed == ["group g-1", *ONE, *OTHER] and nothing == ["link", *ONE, *OTHER]
 
 
-def test_an_unknown_topic_is_named() -> None:
-    async def scenario() -> Any:
-        async with World() as world:
-            return (await world.http.get("/events", params={"topics": "groups,weather"})).json()
-
-    assert [run(scenario())[key] for key in ("status", "code", "what")] == [422, "unknown_topic", "weather"]
+async def test_an_unknown_topic_is_named() -> None:
+    async with World() as world:
+        found = (await world.http.get("/events", params={"topics": "groups,weather"})).json()
+    assert [found[key] for key in ("status", "code", "what")] == [422, "unknown_topic", "weather"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +131,9 @@ def test_an_unknown_topic_is_named() -> None:
         ([("after", "e")], ""),
     ],
 )
-def test_groups_are_listed_oldest_first_and_by_what_is_asked_for(asked: list[tuple[str, str]], found: str) -> None:
+async def test_groups_are_listed_oldest_first_and_by_what_is_asked_for(
+    asked: list[tuple[str, str]], found: str
+) -> None:
     rows = [
         record("e", 3, source="h1"),
         record("d", 2, state="done", job="7", kind="x=y"),
@@ -147,9 +141,5 @@ def test_groups_are_listed_oldest_first_and_by_what_is_asked_for(asked: list[tup
         record("c", 2, source="h1", by="other", job="7"),
         record("b", 1, state="done", by="ops", job="8"),
     ]
-
-    async def scenario() -> list[dict[str, Any]]:
-        async with World(*rows) as world:
-            return (await world.http.get("/groups", params=asked)).json()
-
-    assert "".join(row["id"] for row in run(scenario())) == found
+    async with World(*rows) as world:
+        assert "".join(row["id"] for row in (await world.http.get("/groups", params=asked)).json()) == found

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import simulated
 from commands import command
 from plain import PlainClient
 from ports import free_ports
@@ -54,21 +53,17 @@ async def ask(address: str, *frames: bytes) -> list[dict[str, Any]]:
 REGISTER = {"type": "register", "node": "h0", "kind": "host", "addr": "10.0.0.1:7600", "pid": 1, "ports": []}
 
 
-def test_register_heartbeat_and_link_reports() -> None:
-    async def scenario():
-        async with lab(star(2), agents=[], spec="star") as it:
-            link = {"type": "link", "port": 0, "up": False, "t_ns": 5, "n": 12}
-            reader, writer = await connect(it.manager.signalling_address)
-            for message in (REGISTER, *7 * [{"type": "heartbeat"}], link, link):
-                writer.write(framing.encode(message))
-            answers = [await framing.read(reader) for _ in range(5)]
-            topology = await it.client.topology()
-            health = await it.client.health()
-            writer.close()
-            await until(lambda: not it.manager.fabric.nodes["h0"].registered, "h0 is lost when its connection ends")
-            return answers, topology, health
-
-    answers, topology, health = run(scenario())
+async def test_register_heartbeat_and_link_reports() -> None:
+    async with lab(star(2), agents=[], spec="star") as it:
+        link = {"type": "link", "port": 0, "up": False, "t_ns": 5, "n": 12}
+        reader, writer = await connect(it.manager.signalling_address)
+        for message in (REGISTER, *7 * [{"type": "heartbeat"}], link, link):
+            writer.write(framing.encode(message))
+        answers = [await framing.read(reader) for _ in range(5)]
+        topology = await it.client.topology()
+        health = await it.client.health()
+        writer.close()
+        await until(lambda: not it.manager.fabric.nodes["h0"].registered, "h0 is lost when its connection ends")
     assert answers == [
         {"type": "registered", "node": "h0", "heartbeat_ms": 1000, "silence_beats": 7},
         {"type": "heard"},
@@ -98,115 +93,92 @@ def test_register_heartbeat_and_link_reports() -> None:
         (framing.encode({"type": "link", "port": 0, "up": True, "n": 1}), "bad_request"),
     ],
 )
-def test_bad_frames_get_an_error_and_harm_nobody(frame: bytes, code: str) -> None:
-    async def scenario():
-        async with lab(star(2)) as it:
-            answers = await ask(it.manager.signalling_address, frame)
-            return answers, await it.client.health()
-
-    answers, health = run(scenario())
+async def test_bad_frames_get_an_error_and_harm_nobody(frame: bytes, code: str) -> None:
+    async with lab(star(2)) as it:
+        answers = await ask(it.manager.signalling_address, frame)
+        health = await it.client.health()
     assert [a["type"] for a in answers] == ["error"] and answers[0]["code"] == code
     assert health["agents"] == 2
 
 
-def test_a_second_process_for_the_same_host_is_told_so() -> None:
-    async def scenario():
-        async with lab(star(2)) as it:
-            return await ask(it.manager.signalling_address, framing.encode(REGISTER))
-
-    (answer,) = run(scenario())
+async def test_a_second_process_for_the_same_host_is_told_so() -> None:
+    async with lab(star(2)) as it:
+        (answer,) = await ask(it.manager.signalling_address, framing.encode(REGISTER))
     assert answer["code"] == "duplicate" and "h0 is registered already" in answer["error"]
 
 
-def test_an_agent_that_falls_silent_is_lost() -> None:
-    async def scenario():
-        async with lab(star(2), heartbeat_ms=300) as it:
-            assert it.manager.fabric.members() == ["h0", "h1"]
-            it.world.agents["h1"].pause()
-            await until(lambda: it.manager.fabric.members() == ["h0"], "h1 is lost")
-            return await it.client.health()
-
-    assert simulated.run(scenario())["reports"]["silent"] == 1
+@pytest.mark.simulated
+async def test_an_agent_that_falls_silent_is_lost() -> None:
+    async with lab(star(2), heartbeat_ms=300) as it:
+        assert it.manager.fabric.members() == ["h0", "h1"]
+        it.world.agents["h1"].pause()
+        await until(lambda: it.manager.fabric.members() == ["h0"], "h1 is lost")
+        assert (await it.client.health())["reports"]["silent"] == 1
 
 
-def test_a_switch_goes_to_the_controller_that_speaks_for_it_last_and_the_one_before_hears_it() -> None:
+async def test_a_switch_goes_to_the_controller_that_speaks_for_it_last_and_the_one_before_hears_it() -> None:
     """That one may hang: what it says of the switch when it goes on counts for nothing, until it has it again."""
     register = {"type": "register", "node": "s", "kind": "switch", "proxy": True, "ports": []}
     report = {"type": "link", "node": "s", "port": 0, "up": False, "n": 1}
-
-    async def scenario():
-        async with lab(star(2)) as it:
-            said = []
-            (first, to_first), (second, to_second) = [await connect(it.manager.signalling_address) for _ in range(2)]
-            for reader, writer in ((first, to_first), (second, to_second)):
-                writer.write(framing.encode(register))
-                said.append(await framing.read(reader))
-            said.append(await framing.read(first))
-            to_first.write(framing.encode(report))
-            said.append(await framing.read(first))
-            to_second.write(framing.encode(report))
-            said.append(await framing.read(second))
-            to_first.close()
-            to_second.write(framing.encode(register))
-            said.append(await framing.read(second))
-            to_second.close()
-            return said
-
-    one, other, followed, refused, taken, again = run(scenario())
+    async with lab(star(2)) as it:
+        said = []
+        (first, to_first), (second, to_second) = [await connect(it.manager.signalling_address) for _ in range(2)]
+        for reader, writer in ((first, to_first), (second, to_second)):
+            writer.write(framing.encode(register))
+            said.append(await framing.read(reader))
+        said.append(await framing.read(first))
+        to_first.write(framing.encode(report))
+        said.append(await framing.read(first))
+        to_second.write(framing.encode(report))
+        said.append(await framing.read(second))
+        to_first.close()
+        to_second.write(framing.encode(register))
+        said.append(await framing.read(second))
+        to_second.close()
+        one, other, followed, refused, taken, again = said
     assert one["type"] == other["type"] == again["type"] == "registered"
     assert (followed["code"], followed["node"]) == ("followed", "s")
     assert refused["code"] == "bad_request" and "not registered here" in refused["error"]
     assert taken == {"type": "ok", "n": 1}
 
 
-def test_who_reads_no_answers_is_silent() -> None:
+async def test_who_reads_no_answers_is_silent() -> None:
     """It hangs, and what it had said before is still being answered."""
-
-    async def scenario() -> None:
-        sock = listen("127.0.0.1:0")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        registry = Registry(Fabric(star(2)), lambda change: None, heartbeat_ms=100)
-        await registry.start(sock)
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.connect(sock.getsockname())
-            deaf.setblocking(False)
-            await asyncio.get_running_loop().sock_sendall(deaf, framing.encode({"type": 100_000 * "x"}) * 4)
-            await until(lambda: registry.reports["silent"] == 1, "its end")
-        await registry.stop()
-
-    run(scenario())
+    sock = listen("127.0.0.1:0")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    registry = Registry(Fabric(star(2)), lambda change: None, heartbeat_ms=100)
+    await registry.start(sock)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(sock.getsockname())
+        deaf.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(deaf, framing.encode({"type": 100_000 * "x"}) * 4)
+        await until(lambda: registry.reports["silent"] == 1, "its end")
+    await registry.stop()
 
 
-def test_agents_that_a_fabric_manager_did_not_hear_because_it_stood_still_are_not_lost() -> None:
-    async def scenario():
-        async with lab(star(2), heartbeat_ms=300) as it:
-            time.sleep(2 * it.manager.registry.silence_s)
-            await asyncio.sleep(it.manager.registry.silence_s / 2)
-            return it.manager.fabric.members(), it.manager.registry.reports["silent"]
-
-    assert run(scenario()) == (["h0", "h1"], 0)
+async def test_agents_that_a_fabric_manager_did_not_hear_because_it_stood_still_are_not_lost() -> None:
+    async with lab(star(2), heartbeat_ms=300) as it:
+        time.sleep(2 * it.manager.registry.silence_s)
+        await asyncio.sleep(it.manager.registry.silence_s / 2)
+        assert (it.manager.fabric.members(), it.manager.registry.reports["silent"]) == (["h0", "h1"], 0)
 
 
-def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> None:
-    async def scenario():
-        async with lab(star(3)) as it:
-            events = []
+async def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> None:
+    async with lab(star(3)) as it:
+        events = []
 
-            async def follow():
-                async for event in it.client.events(["topology"]):
-                    events.append(event)
+        async def follow():
+            async for event in it.client.events(["topology"]):
+                events.append(event)
 
-            following = asyncio.create_task(follow())
-            await until(lambda: any(e["type"] == "topology" for e in events), "the snapshot")
-            it.world.agents["h1"].tell_manager({"type": "link", "port": 0, "up": False, "n": 1, "t_ns": 77})
-            await until(lambda: events[-1]["type"] == "link", "the link change")
-            await it.world.agents["h2"].die()
-            await until(lambda: events[-1].get("u") == "h2" or events[-1].get("v") == "h2", "the lost agent's link")
-            following.cancel()
-            return events
-
-    events = run(scenario())
+        following = asyncio.create_task(follow())
+        await until(lambda: any(e["type"] == "topology" for e in events), "the snapshot")
+        it.world.agents["h1"].tell_manager({"type": "link", "port": 0, "up": False, "n": 1, "t_ns": 77})
+        await until(lambda: events[-1]["type"] == "link", "the link change")
+        await it.world.agents["h2"].die()
+        await until(lambda: events[-1].get("u") == "h2" or events[-1].get("v") == "h2", "the lost agent's link")
+        following.cancel()
     assert [e["type"] for e in events] == ["hello", "topology", "link", "node", "link"]
     assert events[2]["up"] is False and events[2]["t_ns"] == 77
     assert events[3]["name"] == "h2" and events[3]["alive"] is False
@@ -214,99 +186,82 @@ def test_the_event_stream_starts_with_a_snapshot_and_goes_on_with_changes() -> N
     assert versions == list(range(versions[0], versions[0] + 4))
 
 
-def test_link_load_by_group_while_it_runs() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[300.0]) as it:
-            group = await it.start("00", ["33"], 200_000_000)  # runs until it is cancelled
+async def test_link_load_by_group_while_it_runs() -> None:
+    async with lab(bcube41(), rates=[300.0]) as it:
+        group = await it.start("00", ["33"], 200_000_000)  # runs until it is cancelled
 
-            async def loaded():
-                links = (await it.client.topology())["links"]
-                return [c for link in links for c in link["carries"]]
+        async def loaded():
+            links = (await it.client.topology())["links"]
+            return [c for link in links for c in link["carries"]]
 
-            async def agreeing():  # the master may tell of other trees between the two questions
-                carries, record = await loaded(), await it.client.group(group["id"])
-                told = {(c["from"], c["to"], str(c["tree"])) for c in carries}
-                arcs = {(u, v, tree) for tree, t in record["trees"].items() for u, v in t["arcs"]}
-                return carries if carries and told == arcs else None
+        async def agreeing():  # the master may tell of other trees between the two questions
+            carries, record = await loaded(), await it.client.group(group["id"])
+            told = {(c["from"], c["to"], str(c["tree"])) for c in carries}
+            arcs = {(u, v, tree) for tree, t in record["trees"].items() for u, v in t["arcs"]}
+            return carries if carries and told == arcs else None
 
-            carries = await until(agreeing, "links carry the group's trees")
-            await it.client.cancel_group(group["id"])
-            await it.end(group)
-            return group, carries, await loaded()
-
-    group, carries, after = run(scenario())
+        carries = await until(agreeing, "links carry the group's trees")
+        await it.client.cancel_group(group["id"])
+        await it.end(group)
+        after = await loaded()
     assert {c["group"] for c in carries} == {group["id"]} and after == []
 
 
-def test_sets_are_kept_and_used() -> None:
-    async def scenario():
-        async with lab(star(4), rates=[20_000.0]) as it:
-            await it.client.put_set("rack", ["h0", "h1", "h3"])
-            it.world.sizes["/f"] = 1000
-            group = await it.client.create_group({"source": "h0", "receiver_set": "rack", "source_path": "/f"})
-            record = await it.end(group)
-            listed = await it.client.sets()
-            await it.client.delete_set("rack")
-            with pytest.raises(Problem) as gone:
-                await it.client.get_set("rack")
-            return record, listed, gone.value
-
-    record, listed, gone = run(scenario())
+async def test_sets_are_kept_and_used() -> None:
+    async with lab(star(4), rates=[20_000.0]) as it:
+        await it.client.put_set("rack", ["h0", "h1", "h3"])
+        it.world.sizes["/f"] = 1000
+        group = await it.client.create_group({"source": "h0", "receiver_set": "rack", "source_path": "/f"})
+        record = await it.end(group)
+        listed = await it.client.sets()
+        await it.client.delete_set("rack")
+        with pytest.raises(Problem) as gone:
+            await it.client.get_set("rack")
+        gone = gone.value
     assert record["state"] == "done" and list(record["receivers"]) == ["h1", "h3"]
     assert listed == {"rack": ["h0", "h1", "h3"]} and gone.code == "set_not_found"
 
 
-def test_there_are_so_many_sets_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_are_so_many_sets_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "SETS_MAX", 2)
-
-    async def scenario():
-        async with lab(star(3)) as it:
-            asked = (it.client.put_set(name, ["h1"]) for name in ("a", "b", "c"))
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            await it.client.put_set("a", ["h2"])  # there is one of this name
-            await it.client.delete_set("b")
-            await it.client.put_set("c", ["h1"])
-            return answers, await it.client.sets()
-
-    answers, listed = run(scenario())
+    async with lab(star(3)) as it:
+        asked = (it.client.put_set(name, ["h1"]) for name in ("a", "b", "c"))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        await it.client.put_set("a", ["h2"])  # there is one of this name
+        await it.client.delete_set("b")
+        await it.client.put_set("c", ["h1"])
+        listed = await it.client.sets()
     (refused,) = [answer for answer in answers if isinstance(answer, Problem)]
     assert (refused.status, refused.code) == (429, "too_many_sets") and "sets delete" in refused.remedy
     assert listed == {"a": ["h2"], "c": ["h1"]}
 
 
-def test_what_two_ask_for_at_the_same_moment_is_no_conflict() -> None:
-    async def scenario():
-        async with lab(star(4)) as it:
-            racks = [["h0"], ["h1"], ["h2", "h3"]]
-            await asyncio.gather(*(it.client.put_set("rack", hosts) for hosts in racks))
-            await asyncio.gather(*(it.client.cap("h1", bps) for bps in (10**6, 2 * 10**6)))
-            await asyncio.gather(*(it.client.cordon("h2", why) for why in ("fans", "disks")))
-            told = await it.client.get_set("rack"), await it.client.caps()
-            entries = {entry.key: entry.value for entry in await it.manager.store.list("")}
-            gone = await asyncio.gather(*(it.client.delete_set("rack") for _ in range(2)), return_exceptions=True)
-            return racks, told, entries, gone, await it.client.sets()
-
-    racks, (rack, caps), entries, gone, sets = run(scenario())
+async def test_what_two_ask_for_at_the_same_moment_is_no_conflict() -> None:
+    async with lab(star(4)) as it:
+        racks = [["h0"], ["h1"], ["h2", "h3"]]
+        await asyncio.gather(*(it.client.put_set("rack", hosts) for hosts in racks))
+        await asyncio.gather(*(it.client.cap("h1", bps) for bps in (10**6, 2 * 10**6)))
+        await asyncio.gather(*(it.client.cordon("h2", why) for why in ("fans", "disks")))
+        told = await it.client.get_set("rack"), await it.client.caps()
+        entries = {entry.key: entry.value for entry in await it.manager.store.list("")}
+        gone = await asyncio.gather(*(it.client.delete_set("rack") for _ in range(2)), return_exceptions=True)
+        (rack, caps), sets = told, await it.client.sets()
     assert rack["hosts"] in racks and json.loads(entries["sets/rack"]) == rack["hosts"]
     assert caps["hosts"]["h1"] == int(entries["caps/host/h1"])
     assert sets == {} and all(error is None or error.code == "set_not_found" for error in gone)
 
 
-def test_more_groups_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_groups_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "LIVE_MAX", 3)
-
-    async def scenario():
-        async with lab(star(3), rates=[1000.0]) as it:
-            it.world.sizes["/f"] = 50_000_000
-            order = {"source": "h0", "receivers": ["h1"], "source_path": "/f"}
-            made = [await it.client.create_group(order) for _ in range(3)]
-            with pytest.raises(Problem) as refused:
-                await it.client.create_group(order)
-            await it.client.cancel_group(made[0]["id"])
-            await it.end(made[0])
-            return refused.value, await it.client.create_group(order)
-
-    refused, after = run(scenario())
+    async with lab(star(3), rates=[1000.0]) as it:
+        it.world.sizes["/f"] = 50_000_000
+        order = {"source": "h0", "receivers": ["h1"], "source_path": "/f"}
+        made = [await it.client.create_group(order) for _ in range(3)]
+        with pytest.raises(Problem) as refused:
+            await it.client.create_group(order)
+        await it.client.cancel_group(made[0]["id"])
+        await it.end(made[0])
+        refused, after = refused.value, await it.client.create_group(order)
     assert (refused.status, refused.code) == (429, "too_many_groups") and after["state"] in ("queued", "starting")
 
 
@@ -566,24 +521,17 @@ def test_bad_options_say_what_is_wrong(args: list[str], text: str, tmp_path: Pat
     assert code in (1, 2) and text in told
 
 
-def test_an_address_in_use_is_named() -> None:
+async def test_an_address_in_use_is_named() -> None:
     sock = listen("127.0.0.1:0")
     address = f"127.0.0.1:{sock.getsockname()[1]}"
-
-    async def scenario():
-        manager = FabricManager(star(2), signalling=address, http="127.0.0.1:0")
-        with pytest.raises(ListenError, match=f"cannot listen on {address}.*another process listens there"):
-            await manager.start()
-        await manager.store.close()
-
-    run(scenario())
+    manager = FabricManager(star(2), signalling=address, http="127.0.0.1:0")
+    with pytest.raises(ListenError, match=f"cannot listen on {address}.*another process listens there"):
+        await manager.start()
+    await manager.store.close()
     sock.close()
 
 
-def test_nobody_there() -> None:
-    async def scenario():
-        async with PlainClient("http://127.0.0.1:9") as client:
-            with pytest.raises(Unreachable, match=r"no fabric manager at http://127\.0\.0\.1:9"):
-                await client.health()
-
-    run(scenario())
+async def test_nobody_there() -> None:
+    async with PlainClient("http://127.0.0.1:9") as client:
+        with pytest.raises(Unreachable, match=r"no fabric manager at http://127\.0\.0\.1:9"):
+            await client.health()

@@ -91,48 +91,40 @@ def test_when_a_hub_closes_every_stream_ends() -> None:
     assert all(one.closed and one.queue.get_nowait() is None for one in streams)
 
 
-def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_without_news_says_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PING_S", 0.05)
     hub = Hub()
-
-    async def scenario() -> list[str]:
-        subscription = hub.subscribe(lambda event: True)
-        read = streams.lines(subscription)
-        heard = [await anext(read), await anext(read)]
-        hub.publish(change(7))
-        heard.append(await anext(read))
-        subscription.close()
-        heard += [line async for line in read]
-        return [json.loads(line)["type"] for line in heard]
-
-    kinds = asyncio.run(scenario())
+    subscription = hub.subscribe(lambda event: True)
+    read = streams.lines(subscription)
+    heard = [await anext(read), await anext(read)]
+    hub.publish(change(7))
+    heard.append(await anext(read))
+    subscription.close()
+    heard += [line async for line in read]
+    kinds = [json.loads(line)["type"] for line in heard]
     assert kinds == ["hello", "ping", "link"]
 
 
 @pytest.mark.parametrize("gone", ["at once", "at the first line", "never"])
-def test_whoever_reads_a_stream_is_a_subscriber_until_it_goes_also_before_the_first_line(gone: str) -> None:
+async def test_whoever_reads_a_stream_is_a_subscriber_until_it_goes_also_before_the_first_line(gone: str) -> None:
     """Each that went before it began to read was told of everything for ever, and one that had asked whether this one
     leads was taken for a successor."""
     hub = Hub()
+    subscription = hub.follow()
+    stream = streams.Stream(subscription, lambda: hub.unsubscribe(subscription))
 
-    async def scenario() -> None:
-        subscription = hub.follow()
-        stream = streams.Stream(subscription, lambda: hub.unsubscribe(subscription))
+    async def receive() -> Message:
+        if gone == "at once":
+            return {"type": "http.disconnect"}
+        return await asyncio.Future()
 
-        async def receive() -> Message:
-            if gone == "at once":
-                return {"type": "http.disconnect"}
-            return await asyncio.Future()
+    async def send(message: Message) -> None:
+        if gone == "at the first line" and message["type"] == "http.response.body":
+            raise ConnectionResetError
+        hub.close()
 
-        async def send(message: Message) -> None:
-            if gone == "at the first line" and message["type"] == "http.response.body":
-                raise ConnectionResetError
-            hub.close()
-
-        with contextlib.suppress(ConnectionResetError):
-            await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
-
-    asyncio.run(scenario())
+    with contextlib.suppress(ConnectionResetError):
+        await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
     assert hub.streams == 0 and not hub.followed.is_set()
 
 

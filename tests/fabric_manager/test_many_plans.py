@@ -35,31 +35,27 @@ class Long:
 
 
 @pytest.mark.parametrize("asked", ["plans", "deadlines"])
-def test_who_asks_for_many_plans_holds_up_no_worker_that_is_to_start(
+async def test_who_asks_for_many_plans_holds_up_no_worker_that_is_to_start(
     monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     """They had all threads of the process, and so had it in hand whether a worker that died was followed."""
     monkeypatch.setattr(module, "DryRun", Long)
     Long.let_go.clear()
-
-    async def scenario() -> tuple[str, int]:
-        store = open_store(":memory:")
-        groups = Groups(Fabric(star(2)), Kept(store), lambda event: None)
-        spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], deadline_s=1.0, size=1 << 30)
-        ask = (lambda n: groups.plan(spec, n)) if asked == "plans" else lambda n: groups.create(spec, n)
-        plans = [asyncio.create_task(ask(n)) for n in range(64)]
-        await asyncio.sleep(0)  # they have begun
-        try:
-            async with asyncio.timeout(60.0):
-                started = await asyncio.to_thread(lambda: "a worker")
-        finally:
-            Long.let_go.set()
-        found = await asyncio.gather(*plans, return_exceptions=True)
-        await groups.stop()
-        await store.close()
-        return started, sum(one == n or isinstance(one, Problem) for n, one in enumerate(found))
-
-    assert run(scenario()) == ("a worker", 64)
+    store = open_store(":memory:")
+    groups = Groups(Fabric(star(2)), Kept(store), lambda event: None)
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], deadline_s=1.0, size=1 << 30)
+    ask = (lambda n: groups.plan(spec, n)) if asked == "plans" else lambda n: groups.create(spec, n)
+    plans = [asyncio.create_task(ask(n)) for n in range(64)]
+    await asyncio.sleep(0)  # they have begun
+    try:
+        async with asyncio.timeout(60.0):
+            started = await asyncio.to_thread(lambda: "a worker")
+    finally:
+        Long.let_go.set()
+    found = await asyncio.gather(*plans, return_exceptions=True)
+    await groups.stop()
+    await store.close()
+    assert (started, sum(one == n or isinstance(one, Problem) for n, one in enumerate(found))) == ("a worker", 64)
 
 
 def test_of_many_groups_that_wait_for_their_plans_no_more_begin_than_there_is_room_for(

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from small import run, until
+from small import until
 
 from datacast.fabric_manager.pool import Pool
 from datacast.services.nursery import Child
@@ -44,24 +44,20 @@ def nursery() -> Iterator[Slow]:
         program.wait()
 
 
-def test_agents_are_heard_while_a_worker_is_started(nursery: Slow) -> None:
+async def test_agents_are_heard_while_a_worker_is_started(nursery: Slow) -> None:
     """One that was killed is followed by a program that loads everything: a fabric manager stood still for 11 s, and
     its lease to lead ended. Found by killing services (seed 22)."""
-
-    async def scenario() -> int:
-        pool = Pool(nursery, "", 2, lambda: 0)
-        pool.start()
-        await until(lambda: nursery.asked, "the first is started")
-        nursery.loaded.set()
-        await until(lambda: len(pool.pids) == 2 and nursery.closed, "both are there")
-        await pool.stop()
-        await pool.end()
-        return nursery.asked
-
-    assert run(scenario()) == 2
+    pool = Pool(nursery, "", 2, lambda: 0)
+    pool.start()
+    await until(lambda: nursery.asked, "the first is started")
+    nursery.loaded.set()
+    await until(lambda: len(pool.pids) == 2 and nursery.closed, "both are there")
+    await pool.stop()
+    await pool.end()
+    assert nursery.asked == 2
 
 
-def test_agents_are_heard_while_the_one_that_starts_workers_ends() -> None:
+async def test_agents_are_heard_while_the_one_that_starts_workers_ends() -> None:
     """It is an ordinary process, and gets no processor on a full machine."""
 
     class Lasting(Slow):
@@ -71,31 +67,24 @@ def test_agents_are_heard_while_the_one_that_starts_workers_ends() -> None:
         def close(self) -> None:
             if self.waited is None:
                 self.waited = self.heard.wait(5.0)
-
-    async def scenario() -> bool | None:
-        nursery = Lasting()
-        pool = Pool(nursery, "", 2, lambda: 2)  # those of another fabric manager are here
-        pool.start()
-        await asyncio.sleep(0.05)
-        nursery.heard.set()
-        await until(lambda: nursery.waited is not None, "it has ended")
-        await pool.stop()
-        return nursery.waited
-
-    assert run(scenario())
+    nursery = Lasting()
+    pool = Pool(nursery, "", 2, lambda: 2)  # those of another fabric manager are here
+    pool.start()
+    await asyncio.sleep(0.05)
+    nursery.heard.set()
+    await until(lambda: nursery.waited is not None, "it has ended")
+    await pool.stop()
+    assert nursery.waited
 
 
-def test_one_that_is_started_while_the_fabric_manager_ends_is_let_go_too(nursery: Slow) -> None:
-    async def scenario() -> None:
-        pool = Pool(nursery, "", 1, lambda: 0)
-        pool.start()
-        await until(lambda: nursery.asked, "it is started")
-        await pool.stop()
-        assert not nursery.programs, "a fabric manager that ends lets its agents go meanwhile: nobody waits for it"
-        ending = asyncio.create_task(pool.end())
-        await asyncio.sleep(0)
-        nursery.loaded.set()
-        await ending
-        assert nursery.closed and nursery.programs[0].wait(60) == 0, "its standard input has ended"
-
-    run(scenario())
+async def test_one_that_is_started_while_the_fabric_manager_ends_is_let_go_too(nursery: Slow) -> None:
+    pool = Pool(nursery, "", 1, lambda: 0)
+    pool.start()
+    await until(lambda: nursery.asked, "it is started")
+    await pool.stop()
+    assert not nursery.programs, "a fabric manager that ends lets its agents go meanwhile: nobody waits for it"
+    ending = asyncio.create_task(pool.end())
+    await asyncio.sleep(0)
+    nursery.loaded.set()
+    await ending
+    assert nursery.closed and nursery.programs[0].wait(60) == 0, "its standard input has ended"

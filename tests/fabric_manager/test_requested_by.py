@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from simulated import run
 from small import star
 
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from lab import lab
+
+pytestmark = pytest.mark.simulated
 
 
 @pytest.mark.parametrize(
@@ -21,15 +22,11 @@ from lab import lab
         ("\udcff", "?"),
     ],
 )
-def test_a_token_of_any_name_orders_and_its_groups_are_found_by_it(name: str, told: str) -> None:
+async def test_a_token_of_any_name_orders_and_its_groups_are_found_by_it(name: str, told: str) -> None:
     """An umlaut was told as two other letters, and none of its groups was found; a name with an end of a line, or of
     more than 256 letters, could order nothing."""
-
-    async def scenario() -> tuple[str, int]:
-        async with lab(star(2), rates=[800.0]) as it, FabricManagerClient(it.manager.url) as client:
-            it.world.sizes["/f"] = 1000
-            spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"])
-            made = await client.create_group(spec, by=name)
-            return made.requested_by, len(await client.groups(requested_by=told))
-
-    assert run(scenario()) == (told, 1)
+    async with lab(star(2), rates=[800.0]) as it, FabricManagerClient(it.manager.url) as client:
+        it.world.sizes["/f"] = 1000
+        spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"])
+        made = await client.create_group(spec, by=name)
+        assert (made.requested_by, len(await client.groups(requested_by=told))) == (told, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from small import run, star, until
+from small import star, until
 
 from datacast.fabric_manager.api import LinkSpec, NodeSpec
 from datacast.fabric_manager.api.topology import LinkChange
@@ -69,54 +69,47 @@ def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
     assert [c.up for c in fabric.register(Registration.read(message), 9, 5) if isinstance(c, LinkChange)] == [True]
 
 
-def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[300.0]) as it:
-            runs = await it.start("h0", ["h1"], 200_000_000)
-            spec = {"kind": "host", "links": [{"to": "s"}]}
+async def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
+    async with lab(star(3), rates=[300.0]) as it:
+        runs = await it.start("h0", ["h1"], 200_000_000)
+        spec = {"kind": "host", "links": [{"to": "s"}]}
+        await it.client.add_node("h9", spec)
+        await it.world.add(["h9"], it.manager.signalling_address)
+        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        with pytest.raises(Problem) as busy:
+            await it.client.remove_node("h1")
+        it.world.rates = [20_000.0]
+        group = await it.start("h0", ["h9", "h2"], 1_000_000)
+        done = await it.end(group)
+        with pytest.raises(Problem) as there:
             await it.client.add_node("h9", spec)
-            await it.world.add(["h9"], it.manager.signalling_address)
-            await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
-            with pytest.raises(Problem) as busy:
-                await it.client.remove_node("h1")
-            it.world.rates = [20_000.0]
-            group = await it.start("h0", ["h9", "h2"], 1_000_000)
-            done = await it.end(group)
-            with pytest.raises(Problem) as there:
-                await it.client.add_node("h9", spec)
-            await it.client.remove_node("h9")
-            with pytest.raises(Problem) as gone:
-                await it.client.create_group({"source": "h0", "receivers": ["h9"], "source_path": "/f"})
-            entry = await it.manager.store.get("nodes/h9")
-            ended = await it.end(runs)
-            await asyncio.sleep(0)
-            return done, busy.value, there.value, gone.value, entry, ended
-
-    done, busy, there, gone, entry, ended = run(scenario())
+        await it.client.remove_node("h9")
+        with pytest.raises(Problem) as gone:
+            await it.client.create_group({"source": "h0", "receivers": ["h9"], "source_path": "/f"})
+        entry = await it.manager.store.get("nodes/h9")
+        ended = await it.end(runs)
+        await asyncio.sleep(0)
+        busy, there, gone = busy.value, there.value, gone.value
     assert done["state"] == "done" == ended["state"], (done["error"], ended["error"])
     assert (busy.status, busy.code) == (409, "busy") and (there.status, there.code) == (409, "exists")
     assert (gone.status, gone.code) == (422, "unknown_host")
     assert entry is not None and '"removed": true' in entry.value
 
 
-def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
+async def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
     """An alert for hosts without an agent, or for links that are down, would never end."""
-
-    async def scenario():
-        async with lab(star(3), rates=[20_000.0]) as it:
-            told = []
-            spec = {"kind": "host", "links": [{"to": "s"}]}
-            for step in (it.client.remove_node, lambda name: it.client.add_node(name, spec)):
-                await step("h1")
-                await until(lambda: it.manager.fabric.nodes["h1"].registered == bool(told), "as it is now")
-                topology, hosts, health = await it.client.topology(), await it.client.hosts(), await it.client.health()
-                nodes = {node["name"] for node in topology["nodes"]}
-                links = {name for link in topology["links"] for name in (link["u"], link["v"])}
-                counts = health["hosts"], health["agents"], health["links_down"]
-                told.append((nodes, links, {h["name"] for h in hosts}, counts))
-            return told
-
-    gone, back = run(scenario())
+    async with lab(star(3), rates=[20_000.0]) as it:
+        told = []
+        spec = {"kind": "host", "links": [{"to": "s"}]}
+        for step in (it.client.remove_node, lambda name: it.client.add_node(name, spec)):
+            await step("h1")
+            await until(lambda: it.manager.fabric.nodes["h1"].registered == bool(told), "as it is now")
+            topology, hosts, health = await it.client.topology(), await it.client.hosts(), await it.client.health()
+            nodes = {node["name"] for node in topology["nodes"]}
+            links = {name for link in topology["links"] for name in (link["u"], link["v"])}
+            counts = health["hosts"], health["agents"], health["links_down"]
+            told.append((nodes, links, {h["name"] for h in hosts}, counts))
+        gone, back = told
     whole = {"h0", "h1", "h2", "s"}
     assert gone == (whole - {"h1"}, whole - {"h1"}, {"h0", "h2"}, (2, 2, 0))
     assert back == (whole, whole, {"h0", "h1", "h2"}, (3, 3, 0))
@@ -126,109 +119,93 @@ def wiring_of(fabric: Fabric, store: Store) -> Wiring:
     return Wiring(fabric, Kept(store), lambda change: None, lambda name: [])
 
 
-def test_nodes_that_come_at_once_get_a_port_each(tmp_path: Path) -> None:
-    async def scenario():
-        store = open_store(str(tmp_path / "store"))
-        fabric = Fabric(star(3))
-        wiring = wiring_of(fabric, store)
-        await asyncio.gather(*(wiring.put(name, host("s")) for name in ("h7", "h8", "h9")))
-        again = Fabric(star(3))
-        wiring_of(again, store).begin(await store.list(""))
-        await store.close()
-        return fabric.snapshot(), again.snapshot()
-
-    now, again = run(scenario(), 20)
+async def test_nodes_that_come_at_once_get_a_port_each(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    fabric = Fabric(star(3))
+    wiring = wiring_of(fabric, store)
+    await asyncio.gather(*(wiring.put(name, host("s")) for name in ("h7", "h8", "h9")))
+    again = Fabric(star(3))
+    wiring_of(again, store).begin(await store.list(""))
+    await store.close()
+    now, again = fabric.snapshot(), again.snapshot()
     ports = [link.v_port if link.v == "s" else link.u_port for link in now.links]
     assert sorted(ports) == list(range(6))
     assert again.links == now.links, "all of them are there after a restart"
 
 
-def test_one_that_comes_back_with_other_cables_is_told_that_its_place_is_kept(tmp_path: Path) -> None:
-    async def scenario():
-        store = open_store(str(tmp_path / "store"))
-        fabric = Fabric(star(3))
-        wiring = wiring_of(fabric, store)
-        await wiring.put("s2", NodeSpec(kind="switch", links=[LinkSpec(to="s")]))
-        await wiring.delete("h1")
-        told = []
-        for spec in (host("s2"), host("s", "s2"), NodeSpec(kind="switch", links=[LinkSpec(to="s")])):
-            with pytest.raises(Problem) as refused:
-                await wiring.put("h1", spec)
-            told.append((refused.value.status, refused.value.code, fabric.nodes["h1"].removed))
-        came = await wiring.put("h1", host("s"))
-        await store.close()
-        return told, came
-
-    told, came = run(scenario(), 20)
+async def test_one_that_comes_back_with_other_cables_is_told_that_its_place_is_kept(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    fabric = Fabric(star(3))
+    wiring = wiring_of(fabric, store)
+    await wiring.put("s2", NodeSpec(kind="switch", links=[LinkSpec(to="s")]))
+    await wiring.delete("h1")
+    told = []
+    for spec in (host("s2"), host("s", "s2"), NodeSpec(kind="switch", links=[LinkSpec(to="s")])):
+        with pytest.raises(Problem) as refused:
+            await wiring.put("h1", spec)
+        told.append((refused.value.status, refused.value.code, fabric.nodes["h1"].removed))
+    came = await wiring.put("h1", host("s"))
+    await store.close()
     assert told == [(409, "has_a_place", True)] * 3 and not came.removed
 
 
 @pytest.mark.parametrize("other", [{"rate_bps": 10**10}, {"mtu": 9000}, {"port": 1}, {"to_port": 0}])
-def test_one_that_comes_back_with_other_cables_than_it_had_is_not_taken_for_what_it_was(other: dict[str, int]) -> None:
+async def test_one_that_comes_back_with_other_cables_than_it_had_is_not_taken_for_what_it_was(
+    other: dict[str, int]
+) -> None:
     """It got the old rate, and nobody said so."""
-
-    async def scenario() -> tuple[str, bool]:
-        store = open_store(":memory:")
-        wiring = wiring_of(Fabric(star(3), rate_bps=10**9, mtu=1500), store)
-        await wiring.delete("h1")
-        with pytest.raises(Problem) as refused:
-            await wiring.put("h1", host("s", **other))
-        came = await wiring.put("h1", host("s", rate_bps=10**9, mtu=1500, port=0, to_port=1))
-        await store.close()
-        return refused.value.message, came.removed
-
     [(what, asked)] = other.items()
-    message, removed = run(scenario(), 20)
+    store = open_store(":memory:")
+    wiring = wiring_of(Fabric(star(3), rate_bps=10**9, mtu=1500), store)
+    await wiring.delete("h1")
+    with pytest.raises(Problem) as refused:
+        await wiring.put("h1", host("s", **other))
+    came = await wiring.put("h1", host("s", rate_bps=10**9, mtu=1500, port=0, to_port=1))
+    await store.close()
+    message, removed = refused.value.message, came.removed
     assert f"at s with {what} " in message and f"not {asked}," in message and not removed
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_one_that_is_taken_away_is_no_host_of_a_group_while_that_is_written(works: bool) -> None:
+async def test_one_that_is_taken_away_is_no_host_of_a_group_while_that_is_written(works: bool) -> None:
     """A group that took it meanwhile had it taken away from it after all, where the store did not take that back."""
+    store, fabric = open_store(":memory:"), Fabric(star(3))
+    links: list[bool] = []
+    wiring = Wiring(
+        fabric,
+        Kept(store),
+        lambda change: links.append(change.up) if isinstance(change, LinkChange) else None,
+        lambda name: [],
+    )
+    message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
+    fabric.register(Registration.read(message), 7, 1)
+    put = store.put
 
-    async def scenario() -> None:
-        store, fabric = open_store(":memory:"), Fabric(star(3))
-        links: list[bool] = []
-        wiring = Wiring(
-            fabric,
-            Kept(store),
-            lambda change: links.append(change.up) if isinstance(change, LinkChange) else None,
-            lambda name: [],
-        )
-        message = {"type": "register", "node": "h1", "kind": "host", "addr": "10.0.0.1:7600", "ports": []}
-        fabric.register(Registration.read(message), 7, 1)
-        put = store.put
+    async def written(*words: Any, **more: Any) -> int:
+        with pytest.raises(Problem, match="the topology has no host 'h1'"):
+            check_host(fabric, "receivers", "h1")
+        if not works:
+            raise StoreError("no room")
+        return await put(*words, **more)
 
-        async def written(*words: Any, **more: Any) -> int:
-            with pytest.raises(Problem, match="the topology has no host 'h1'"):
-                check_host(fabric, "receivers", "h1")
-            if not works:
-                raise StoreError("no room")
-            return await put(*words, **more)
-
-        store.put = written  # type: ignore[method-assign]
-        with nullcontext() if works else pytest.raises(Problem, match="no room"):
-            await wiring.delete("h1")
-        node = fabric.nodes["h1"]
-        assert (node.removed, node.registered, fabric.link_up("h1", "s")) == (works, not works, not works)
-        assert links == ([False] if works else [False, True])
-        await store.close()
-
-    run(scenario(), 20)
+    store.put = written  # type: ignore[method-assign]
+    with nullcontext() if works else pytest.raises(Problem, match="no room"):
+        await wiring.delete("h1")
+    node = fabric.nodes["h1"]
+    assert (node.removed, node.registered, fabric.link_up("h1", "s")) == (works, not works, not works)
+    assert links == ([False] if works else [False, True])
+    await store.close()
 
 
-def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
-    async def scenario():
-        store = open_store(str(tmp_path / "store"))
-        first, second = Fabric(star(3)), Fabric(star(3))
-        wiring = wiring_of(first, store)
-        await wiring.put("h8", host("s"))
-        await wiring.put("h9", host("s"))
-        await wiring.delete("h8")
-        wiring_of(second, store).begin(await store.list(""))
-        await store.close()
-        return first.snapshot(), second.snapshot()
-
-    first, second = run(scenario(), 20)
+async def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    first, second = Fabric(star(3)), Fabric(star(3))
+    wiring = wiring_of(first, store)
+    await wiring.put("h8", host("s"))
+    await wiring.put("h9", host("s"))
+    await wiring.delete("h8")
+    wiring_of(second, store).begin(await store.list(""))
+    await store.close()
+    first, second = first.snapshot(), second.snapshot()
     assert replace(first, version=0) == replace(second, version=0)
     assert [n.removed for n in second.nodes if n.name in ("h8", "h9")] == [True, False]

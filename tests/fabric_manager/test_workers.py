@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from simulated import run as simulated
-from small import run, star
+from small import star
 
 from datacast.fabric_manager import groups, machine, replica, workers
 from datacast.fabric_manager.api import GroupSpec, child_name, orders
@@ -70,7 +69,7 @@ def test_a_stream_that_ended_while_nobody_looked_has_its_time_to_come_back(clock
     assert lost == ["its worker is gone"]
 
 
-def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answered(
+async def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answered(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records are read first, and each of a thousand takes its time."""
@@ -87,17 +86,13 @@ def test_workers_of_the_leader_before_have_their_time_from_when_they_are_answere
         return Record(id="g-1", spec=GroupSpec(source="h0", source_path="/f", receivers=["h1"]), state="done")
 
     monkeypatch.setattr(replica, "load", slow)
-
-    async def scenario() -> None:
-        some = groups.Groups(Fabric(star(2)), Kept(Store()), lambda event: None)  # type: ignore[arg-type]
-        await some.begin(replica.Replica(some.kept.store))
-        clock.now += workers.RETURN_S - 0.1
-        assert some.placing.workers.may_return("elsewhere-1")
-        clock.now += 0.2
-        assert not some.placing.workers.may_return("elsewhere-1")
-        await some.stop()
-
-    run(scenario())
+    some = groups.Groups(Fabric(star(2)), Kept(Store()), lambda event: None)  # type: ignore[arg-type]
+    await some.begin(replica.Replica(some.kept.store))
+    clock.now += workers.RETURN_S - 0.1
+    assert some.placing.workers.may_return("elsewhere-1")
+    clock.now += 0.2
+    assert not some.placing.workers.may_return("elsewhere-1")
+    await some.stop()
 
 
 def test_workers_of_this_machine_are_waited_for_while_their_process_lives(clock: Clock) -> None:
@@ -130,19 +125,16 @@ def test_workers_that_may_return_have_their_time_also_where_nobody_could_hear_th
     assert not some.may_return(here)
 
 
-def test_nobody_starts_workers_in_place_of_those_that_come_yet() -> None:
-    async def scenario() -> list[int]:
-        async with lab(star(2), workers=0) as it:
-            placing, found = it.manager.groups.placing, []
-            for pid in (os.getpid(), 1 << 22):
-                spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
-                record = Record(id="g-1", spec=spec, state="running", owner=f"{child_name()}{pid}", lease="b" * 32)
-                placing._live["g-1"] = groups.Held(record, 1)
-                found.append(it.manager._left_here())
-                del placing._live["g-1"]
-            return found
-
-    assert run(scenario()) == [1, 0]
+async def test_nobody_starts_workers_in_place_of_those_that_come_yet() -> None:
+    async with lab(star(2), workers=0) as it:
+        placing, found = it.manager.groups.placing, []
+        for pid in (os.getpid(), 1 << 22):
+            spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+            record = Record(id="g-1", spec=spec, state="running", owner=f"{child_name()}{pid}", lease="b" * 32)
+            placing._live["g-1"] = groups.Held(record, 1)
+            found.append(it.manager._left_here())
+            del placing._live["g-1"]
+    assert found == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -165,47 +157,41 @@ def test_a_worker_lets_go_of_a_group_that_it_has_no_more(owned: dict[str, Any], 
     assert other.orders.queue.empty()
 
 
-def test_a_worker_whose_stream_begins_anew_while_it_is_given_a_group_has_it() -> None:
+async def test_a_worker_whose_stream_begins_anew_while_it_is_given_a_group_has_it() -> None:
     """What it has is then looked up in the records, of which this one is being written."""
+    store, lease = open_store(":memory:"), "a" * 32
+    some = groups.Groups(Fabric(star(2)), Kept(store), lambda event: None)
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
+    waits = groups.Held(Record(id="g-1", spec=spec, state="running", epoch=1), 0)
+    some._groups["g-1"] = some._live["g-1"] = waits
+    worker = some.placing.workers.connect("w", lease, 1)
+    assert worker
+    put = some.kept.put
 
-    async def scenario() -> set[str]:
-        store, lease = open_store(":memory:"), "a" * 32
-        some = groups.Groups(Fabric(star(2)), Kept(store), lambda event: None)
-        spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], dest_path="f")
-        waits = groups.Held(Record(id="g-1", spec=spec, state="running", epoch=1), 0)
-        some._groups["g-1"] = some._live["g-1"] = waits
-        worker = some.placing.workers.connect("w", lease, 1)
-        assert worker
-        put = some.kept.put
+    async def again(key: str, value: str, revision: int) -> int:
+        some.kept.put = put  # type: ignore[method-assign]
+        some.placing.workers.connect("w", lease, 1)
+        return await put(key, value, revision)
 
-        async def again(key: str, value: str, revision: int) -> int:
-            some.kept.put = put  # type: ignore[method-assign]
-            some.placing.workers.connect("w", lease, 1)
-            return await put(key, value, revision)
-
-        some.kept.put = again  # type: ignore[method-assign]
-        await some._do("g-1", machine.Assigned("w", lease))
-        await some.stop()
-        await store.close()
-        return worker.groups
-
-    assert run(scenario()) == {"g-1"}
+    some.kept.put = again  # type: ignore[method-assign]
+    await some._do("g-1", machine.Assigned("w", lease))
+    await some.stop()
+    await store.close()
+    assert worker.groups == {"g-1"}
 
 
-def test_what_a_worker_missed_while_its_stream_was_away_it_is_told_when_it_is_back() -> None:
-    async def scenario():
-        async with lab(star(4), rates=[700.0]) as it:
-            group = await it.start("h0", ["h1", "h2"], 12_000_000)
-            await it.running(group, 100)
-            [worker] = it.manager.groups.placing.workers.all()
-            assert worker.orders
-            stream, worker.orders = worker.orders, None
-            await it.client.add_receiver(group["id"], "h3")
-            await it.client.remove_receiver(group["id"], "h2")
-            stream.close()
-            return await it.end(group)
-
-    record = simulated(scenario())
+@pytest.mark.simulated
+async def test_what_a_worker_missed_while_its_stream_was_away_it_is_told_when_it_is_back() -> None:
+    async with lab(star(4), rates=[700.0]) as it:
+        group = await it.start("h0", ["h1", "h2"], 12_000_000)
+        await it.running(group, 100)
+        [worker] = it.manager.groups.placing.workers.all()
+        assert worker.orders
+        stream, worker.orders = worker.orders, None
+        await it.client.add_receiver(group["id"], "h3")
+        await it.client.remove_receiver(group["id"], "h2")
+        stream.close()
+        record = await it.end(group)
     assert record["state"] == "done" and record["epoch"] == 1, record
     assert {name: one["state"] for name, one in record["receivers"].items()} == {
         "h1": "done",

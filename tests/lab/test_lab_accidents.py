@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from itertools import chain
-from pathlib import Path
 
 import pytest
+from commands import command
 from lab_kit import DATACAST, eventually, running_state, start_run, traces
 from left_over import unique_name
 from ports import free_ports
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
-from commands import command
 
 from datacast.lab.state import Registry
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +13,10 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import unquote
 
-import pytest
-from origin_lab import HOSTS, OriginLab, origin_lab
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 import commands
+import pytest
 from liar import Liar
+from origin_lab import HOSTS, OriginLab, origin_lab
 from registry import certificate
 from web import Nginx
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 from lab_kit import eventually
 from origin_lab import HOSTS, origin_lab
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from paced import Paced
 from twice import Answer, twice, verified
 from web import Nginx, put

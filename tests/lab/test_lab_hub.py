@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
-from origin_lab import HOSTS, OriginLab, origin_lab
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import REPO, Hub
+from origin_lab import HOSTS, OriginLab, origin_lab
 from registry import Registry, certificate, sha256
 
 from datacast.cli.origin import parse_origin

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
-from origin_lab import HOSTS, origin_lab
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from containerd import layer
 from lab_kit import eventually
 from mirror_kit import mirror_lab
+from origin_lab import HOSTS, origin_lab
 from registry import Registry, certificate, sha256
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
+import made_records
 import msgspec
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
-import made_records
 
 from datacast import topologies
 from datacast.fabric_manager.api import GroupOptions

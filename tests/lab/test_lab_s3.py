@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from origin_lab import HOSTS, origin_lab
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from s3 import BUCKET, S3, program
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]

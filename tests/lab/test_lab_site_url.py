@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from sites_kit import Wan, wan
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from web import Nginx, put
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]

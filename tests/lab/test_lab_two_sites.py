@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from authority import Authority
 from lab_kit import DATACAST, eventually
 from sites_kit import Wan, wan
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
-from authority import Authority
 
 from datacast.cli.lab_show import sites_text
 from datacast.services.framing import Decoder, encode

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
-from simulated import run
 from small import star
 
 from datacast.master.agents import KEEP_S, MESH_MAX, Agents
@@ -42,25 +41,26 @@ def test_who_has_been_silent_for_long_is_asked_something(crowd: int) -> None:
     assert silent.pinged >= began and spoke.ping.await_count == bool(mesh) and not gone.ping.await_count
 
 
-def test_an_event_that_breaks_one_group_leaves_the_others_of_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.simulated
+async def test_an_event_that_breaks_one_group_leaves_the_others_of_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole = Figures.on_event
+    async with lab(star(3), rates=[1000.0]) as it:
+        first, second = [await it.start("h0", ["h1", "h2"], 20_000_000, path) for path in ("/one", "/two")]
 
-    async def scenario() -> tuple[Any, ...]:
-        async with lab(star(3), rates=[1000.0]) as it:
-            first, second = [await it.start("h0", ["h1", "h2"], 20_000_000, path) for path in ("/one", "/two")]
+        def on_event(figures: Figures, event: Any) -> None:
+            if event.group == first["id"]:
+                raise ZeroDivisionError("by a lie")
+            whole(figures, event)
 
-            def on_event(figures: Figures, event: Any) -> None:
-                if event.group == first["id"]:
-                    raise ZeroDivisionError("by a lie")
-                whole(figures, event)
-
-            monkeypatch.setattr(Figures, "on_event", on_event)
-            ((worker, _, _),) = it.masters._workers
-            connections = {shared.connection for shared in worker.agents._shared.values()}
-            records = await it.end(first), await it.end(second)
-            return *records, connections, {shared.connection for shared in worker.agents._shared.values()}
-
-    first, second, before, after = run(scenario())
+        monkeypatch.setattr(Figures, "on_event", on_event)
+        ((worker, _, _),) = it.masters._workers
+        connections = {shared.connection for shared in worker.agents._shared.values()}
+        records = await it.end(first), await it.end(second)
+        first, second, before, after = (
+            *records, connections, {shared.connection for shared in worker.agents._shared.values()}
+        )
     assert before <= after, "no connection was lost"
     assert (first["state"], first["error"]["code"], second["state"]) == ("failed", "internal", "done")
     assert "told could not be dealt with: ZeroDivisionError('by a lie')" in first["error"]["message"]
@@ -83,7 +83,7 @@ def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
     assert set(agents._shared) == {("b", ""), ("c", "")}
 
 
-def test_agents_that_hang_hold_nobody_up() -> None:
+async def test_agents_that_hang_hold_nobody_up() -> None:
     """A rack that is cut off: one after another they took two seconds each, and others were forgotten meanwhile."""
     agents, wanted = Agents(), {f"h{n}": "10.0.0.1:1" for n in range(MESH_MAX + 1)}
     agents._shared = {(name, address): shared(KEEP_S + 1) for name, address in wanted.items()}
@@ -97,10 +97,6 @@ def test_agents_that_hang_hold_nobody_up() -> None:
 
     for one in agents._shared.values():
         one.ping.side_effect = hangs
-
-    async def scenario() -> None:
-        async with asyncio.timeout(60):
-            await agents._look_after(wanted)
-
-    asyncio.run(scenario())
+    async with asyncio.timeout(60):
+        await agents._look_after(wanted)
     assert len(asked) == len(wanted)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from simulated import run as run_simulated
 from small import star, until
 
 from datacast.master import pace
@@ -37,50 +36,41 @@ class Source:
         return Results({"00": Answer(ok=not self.code, code=self.code)}, Answer())
 
 
-def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
-    async def run() -> None:
-        source = Source()
-        bounds = Bounds(cast(Crew, source))
-        tasks = [asyncio.create_task(bounds.take({"1": 10_000_000}))]
-        await asyncio.sleep(0)
-        for news in ({"1": 9_000_000}, {"2": 8_000_000}, {"1": 7_000_000}):
-            tasks.append(asyncio.create_task(bounds.take(news)))
-        await asyncio.sleep(0)
-        assert source.told == [{"1": 10_000_000}]
-        source.answers.release()
-        source.answers.release()
-        await asyncio.gather(*tasks)
-        assert source.told == [{"1": 10_000_000}, {"1": 7_000_000, "2": 8_000_000}]
-
-    asyncio.run(run())
+async def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
+    source = Source()
+    bounds = Bounds(cast(Crew, source))
+    tasks = [asyncio.create_task(bounds.take({"1": 10_000_000}))]
+    await asyncio.sleep(0)
+    for news in ({"1": 9_000_000}, {"2": 8_000_000}, {"1": 7_000_000}):
+        tasks.append(asyncio.create_task(bounds.take(news)))
+    await asyncio.sleep(0)
+    assert source.told == [{"1": 10_000_000}]
+    source.answers.release()
+    source.answers.release()
+    await asyncio.gather(*tasks)
+    assert source.told == [{"1": 10_000_000}, {"1": 7_000_000, "2": 8_000_000}]
 
 
-def test_what_a_source_may_not_have_heard_is_said_again_after_a_status() -> None:
-    async def run() -> None:
-        source = Source(code="unreachable", answers=asyncio.Semaphore(2))
-        bounds = Bounds(cast(Crew, source))
-        await bounds.take({"1": None})
-        source.code = ""
-        await bounds.check({})
-        await bounds.check({})
-        assert source.told == [{"1": None}, {"1": None}]
-
-    asyncio.run(run())
+async def test_what_a_source_may_not_have_heard_is_said_again_after_a_status() -> None:
+    source = Source(code="unreachable", answers=asyncio.Semaphore(2))
+    bounds = Bounds(cast(Crew, source))
+    await bounds.take({"1": None})
+    source.code = ""
+    await bounds.check({})
+    await bounds.check({})
+    assert source.told == [{"1": None}, {"1": None}]
 
 
-def test_what_came_before_the_source_was_opened_is_said_when_it_is() -> None:
-    async def run() -> None:
-        source = Source(answers=asyncio.Semaphore(2))
-        source.roots[0].opened = False
-        bounds = Bounds(cast(Crew, source))
-        await bounds.take({"1": 10_000_000})
-        await bounds.take({"1": 9_000_000})
-        source.roots[0].opened = True
-        await bounds.say()
-        await bounds.say()
-        assert source.told == [{"1": 9_000_000}]
-
-    asyncio.run(run())
+async def test_what_came_before_the_source_was_opened_is_said_when_it_is() -> None:
+    source = Source(answers=asyncio.Semaphore(2))
+    source.roots[0].opened = False
+    bounds = Bounds(cast(Crew, source))
+    await bounds.take({"1": 10_000_000})
+    await bounds.take({"1": 9_000_000})
+    source.roots[0].opened = True
+    await bounds.say()
+    await bounds.say()
+    assert source.told == [{"1": 9_000_000}]
 
 
 def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sources_hear_of_them_before_pieces(
@@ -115,15 +105,12 @@ def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sou
         assert "rates" in heard[: heard.index("assign")]
 
 
-def test_a_group_counts_one_that_is_planned_at_the_same_moment_and_begins_at_its_part_of_the_link() -> None:
+@pytest.mark.simulated
+async def test_a_group_counts_one_that_is_planned_at_the_same_moment_and_begins_at_its_part_of_the_link() -> None:
     """Long before the fabric manager could tell of that one's trees."""
-
-    async def scenario() -> list[int]:
-        async with lab(star(3), rates=[200.0]) as it:
-            begun = await asyncio.gather(*(it.start("h0", to, 1_000_000) for to in (["h1"], ["h1", "h2"])))
-            for group in begun:
-                await it.running(group)
-            plans = [it.masters.groups[group["id"]].transfer.plan for group in begun]
-            return sorted(plan.trees[0].transport.rate_init_bps for plan in plans if plan)
-
-    assert run_simulated(scenario()) == [50_000_000, 100_000_000]
+    async with lab(star(3), rates=[200.0]) as it:
+        begun = await asyncio.gather(*(it.start("h0", to, 1_000_000) for to in (["h1"], ["h1", "h2"])))
+        for group in begun:
+            await it.running(group)
+        plans = [it.masters.groups[group["id"]].transfer.plan for group in begun]
+        assert sorted(plan.trees[0].transport.rate_init_bps for plan in plans if plan) == [50_000_000, 100_000_000]

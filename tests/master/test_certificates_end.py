@@ -63,28 +63,22 @@ async def short_lived(folder: Path, name: str, **options: Any) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
-def test_a_group_goes_on_when_a_certificate_of_it_has_ended(tmp_path: Path, name: str) -> None:
-    async def scenario() -> dict[str, Any]:
-        async with short_lived(tmp_path, name) as (it, group):
-            for receiver in ("h1", "h2"):
-                it.world.agents[receiver].stall_done = False
-            return await it.end(group)
-
-    group = run(scenario())
+async def test_a_group_goes_on_when_a_certificate_of_it_has_ended(tmp_path: Path, name: str) -> None:
+    async with short_lived(tmp_path, name) as (it, group):
+        for receiver in ("h1", "h2"):
+            it.world.agents[receiver].stall_done = False
+        group = await it.end(group)
     assert group["state"] == "done", group["error"]
 
 
 @pytest.mark.parametrize("name", ["h0", "h1"], ids=["source", "receiver"])
-def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_path: Path, name: str) -> None:
-    async def scenario() -> dict[str, Any]:
-        async with short_lived(tmp_path, name, member_timeout_ms=3000, aside_ms=0) as (it, group):
-            agent = it.world.agents[name]
-            for writer in tuple(agent._writers):
-                writer.close()
-            it.world.agents["h2"].stall_done = False
-            return await it.end(group)
-
-    group = run(scenario())
+async def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_path: Path, name: str) -> None:
+    async with short_lived(tmp_path, name, member_timeout_ms=3000, aside_ms=0) as (it, group):
+        agent = it.world.agents[name]
+        for writer in tuple(agent._writers):
+            writer.close()
+        it.world.agents["h2"].stall_done = False
+        group = await it.end(group)
     assert group["state"] == ("failed" if name == "h0" else "partial")
     error = group["error"] if name == "h0" else group["receivers"]["h1"]["error"]
     assert error["code"] == "unreachable" and "its certificate has expired" in error["message"], error

@@ -23,6 +23,8 @@ from datacast.origins.ranges import Range
 from datacast.services.problems import Problem
 from lab import lab
 
+pytestmark = pytest.mark.simulated
+
 
 def collective() -> Collective:
     return Collective({name: Scheduler(40, 4, [tree], 100.0, pool=[]) for tree, name in ((1, "a"), (2, "b"))})
@@ -176,7 +178,7 @@ def test_requests_for_a_url_that_make_no_sense_are_refused(spec, code: str) -> N
     assert told.value.code == code
 
 
-def test_an_origin_that_takes_its_time_to_say_what_it_has_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_origin_that_takes_its_time_to_say_what_it_has_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     own, acknowledge = FakeAgent._own, FakeAgent._acknowledge
 
     def asked(self, message, part):
@@ -189,30 +191,22 @@ def test_an_origin_that_takes_its_time_to_say_what_it_has_is_waited_for(monkeypa
 
     monkeypatch.setattr(FakeAgent, "_own", asked)
     monkeypatch.setattr(FakeAgent, "_acknowledge", late)
-
-    async def scenario():
-        async with lab(star(3)) as it:
-            group = await it.client.create_group({"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"]})
-            return await it.end(group)
-
-    record = run(scenario())
+    async with lab(star(3)) as it:
+        group = await it.client.create_group({"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"]})
+        record = await it.end(group)
     assert record["state"] == "done", record["error"]
 
 
-def test_an_object_that_has_not_the_size_that_was_expected_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_that_has_not_the_size_that_was_expected_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     own = FakeAgent._own
 
     def asked(self, message, part):
         return {"ok": True, "objects": [[7, "e"]]} if "urls" in part else own(self, message, part)
 
     monkeypatch.setattr(FakeAgent, "_own", asked)
-
-    async def scenario():
-        async with lab(star(3)) as it:
-            group = {"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"], "size": 5}
-            return await it.end(await it.client.create_group(group))
-
-    record = run(scenario())
+    async with lab(star(3)) as it:
+        group = {"url": "https://h/x", "fetchers": ["h1"], "receivers": ["h1", "h2"], "size": 5}
+        record = await it.end(await it.client.create_group(group))
     assert record["state"] == "failed" and record["error"]["code"] == "size", record
     assert record["error"]["message"] == "https://h/x has 7 bytes, expected were 5"
 

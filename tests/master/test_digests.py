@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from simulated import run
+import pytest
 from small import star, until
 
 from datacast.master.digests import TOLD_MAX, Digests
 from datacast.master.requests import Assign, Digest
 from lab import lab
+
+pytestmark = pytest.mark.simulated
 
 
 def rows(first: int, end: int) -> list[list[Any]]:
@@ -45,64 +47,53 @@ def test_no_more_than_an_order_takes_wait() -> None:
     assert len(digests) == 1
 
 
-def test_digests_are_told_with_a_look_while_there_are_pieces_to_give_out() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[1000.0]) as it:
-            source, world = it.world.agents["h0"], it.world
-            emit = source.emit
-            source.emit = lambda group, event: event["event"] == "digests" or emit(group, event)
-            group = await it.start("h0", ["h1", "h2"], 90_000_000)
-            await it.running(group, 100)
-            part, looks = world.agents["h1"].roles[group["id"]], len(world.ops("status"))
-            emit(group["id"], {"event": "digests", "blocks": [[1, f"{1:064x}"]]})
-            await until(lambda: 1 in part.blocks, "it has been told")
-            asked = [message["all"] for name, message in world.ops("digest") if name == "h1"]
-            while not (held := (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]):
-                await asyncio.sleep(0.01)
-            await until(lambda: len(world.ops("status")) - looks >= 9, "looks go on")
-            later = (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]
-            await it.client.cancel_group(group["id"])
-            return asked, held, later
-
-    asked, held, later = run(scenario())
+async def test_digests_are_told_with_a_look_while_there_are_pieces_to_give_out() -> None:
+    async with lab(star(3), rates=[1000.0]) as it:
+        source, world = it.world.agents["h0"], it.world
+        emit = source.emit
+        source.emit = lambda group, event: event["event"] == "digests" or emit(group, event)
+        group = await it.start("h0", ["h1", "h2"], 90_000_000)
+        await it.running(group, 100)
+        part, looks = world.agents["h1"].roles[group["id"]], len(world.ops("status"))
+        emit(group["id"], {"event": "digests", "blocks": [[1, f"{1:064x}"]]})
+        await until(lambda: 1 in part.blocks, "it has been told")
+        asked = [message["all"] for name, message in world.ops("digest") if name == "h1"]
+        while not (held := (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]):
+            await asyncio.sleep(0.01)
+        await until(lambda: len(world.ops("status")) - looks >= 9, "looks go on")
+        later = (await it.client.group(group["id"]))["receivers"]["h1"]["bytes"]
+        await it.client.cancel_group(group["id"])
     assert [(order["n"], order["blocks"], order["status"]) for order in asked] == [(2, [[1, f"{1:064x}"]], True)]
     assert later > held
 
 
-def test_a_look_that_tells_digests_does_not_overtake_what_is_to_be_told_before() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[1000.0]) as it:
-            group = await it.start("h0", ["h1", "h2"], 90_000_000)
-            await it.running(group, 100)
-            crew = it.masters.groups[group["id"]].crew
-            told = crew.tell(Assign(()))  # nobody has run its task yet
-            said = await crew.status(lambda: Digest(((0, f"{0:064x}"),)))
-            await told
-            await it.client.cancel_group(group["id"])
-            return crew.entries, said.read()
-
-    entries, answers = run(scenario())
+async def test_a_look_that_tells_digests_does_not_overtake_what_is_to_be_told_before() -> None:
+    async with lab(star(3), rates=[1000.0]) as it:
+        group = await it.start("h0", ["h1", "h2"], 90_000_000)
+        await it.running(group, 100)
+        crew = it.masters.groups[group["id"]].crew
+        told = crew.tell(Assign(()))  # nobody has run its task yet
+        said = await crew.status(lambda: Digest(((0, f"{0:064x}"),)))
+        await told
+        await it.client.cancel_group(group["id"])
+        entries, answers = crew.entries, said.read()
     assert {name: (answer.code, answer.n) for name, answer in answers.items()} == {
         name: ("", entries) for name in ("h0", "h1", "h2")
     }
 
 
-def test_who_has_what_came_after_a_look_has_what_the_look_told_before_that_is_read() -> None:
+async def test_who_has_what_came_after_a_look_has_what_the_look_told_before_that_is_read() -> None:
     """A thousand groups lost touch with members: their looks wait for a turn while orders are answered."""
-
-    async def scenario():
-        async with lab(star(3), rates=[1000.0]) as it:
-            group = await it.start("h0", ["h1", "h2"], 90_000_000)
-            await it.running(group, 100)
-            crew = it.masters.groups[group["id"]].crew
-            said = await crew.status(lambda: Digest(((0, f"{0:064x}"),)))
-            await crew.tell(Assign(()))
-            for name, answer in said.read().items():
-                crew.noticed(crew.members[name], answer)
-            positions = {member.position for member in crew.members.values()}
-            suspects = [member.name for member in crew.members.values() if member.suspect]
-            await it.client.cancel_group(group["id"])
-            return crew.entries, positions, suspects
-
-    entries, positions, suspects = run(scenario())
+    async with lab(star(3), rates=[1000.0]) as it:
+        group = await it.start("h0", ["h1", "h2"], 90_000_000)
+        await it.running(group, 100)
+        crew = it.masters.groups[group["id"]].crew
+        said = await crew.status(lambda: Digest(((0, f"{0:064x}"),)))
+        await crew.tell(Assign(()))
+        for name, answer in said.read().items():
+            crew.noticed(crew.members[name], answer)
+        positions = {member.position for member in crew.members.values()}
+        suspects = [member.name for member in crew.members.values() if member.suspect]
+        await it.client.cancel_group(group["id"])
+        entries = crew.entries
     assert (positions, suspects) == ({entries}, [])

@@ -7,7 +7,6 @@ import gc
 from typing import Any
 
 import pytest
-from simulated import run
 from small import bcube41, star, until
 
 from datacast.core.trees import fan_out
@@ -17,6 +16,8 @@ from datacast.master.requests import Routes
 from datacast.master.signalling import tree_message
 from datacast.master.view import View
 from lab import lab
+
+pytestmark = pytest.mark.simulated
 
 SIX = ["02", "10", "21", "23", "31", "33"]
 
@@ -33,16 +34,13 @@ def held() -> list[Any]:
     return found
 
 
-def test_between_two_looks_nobody_holds_what_all_members_said() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[200.0]) as it:
-            group = await it.start("00", SIX, 2_000_000_000)
-            await it.running(group)
-            await until(lambda: len(it.world.ops("status")) > 3 * 7, "some looks are over")
-            await until(lambda: not held(), "the last one's answers are forgotten", 5.0)
-            return (await it.client.group(group["id"]))["state"]
-
-    assert run(scenario()) == "running"
+async def test_between_two_looks_nobody_holds_what_all_members_said() -> None:
+    async with lab(bcube41(), rates=[200.0]) as it:
+        group = await it.start("00", SIX, 2_000_000_000)
+        await it.running(group)
+        await until(lambda: len(it.world.ops("status")) > 3 * 7, "some looks are over")
+        await until(lambda: not held(), "the last one's answers are forgotten", 5.0)
+        assert (await it.client.group(group["id"]))["state"] == "running"
 
 
 @pytest.mark.slow
@@ -62,19 +60,16 @@ def test_a_message_to_all_members_leaves_nothing_to_the_look_for_garbage() -> No
         gc.enable()
 
 
-def test_addresses_are_those_of_the_last_word_on_each_agent() -> None:
-    async def scenario():
-        view, fabric = View(None), Fabric(star(2), rate_bps=10**8)  # type: ignore[arg-type]
-        await view._apply(fabric.snapshot())
-        told = [dict(view.addresses())]
-        for session, port in ((1, 7000), (2, 7001)):
-            host = {"node": "h0", "kind": "host", "addr": f"10.0.0.1:{port}", "instance": f"{session:032x}"}
-            for event in fabric.register(Registration.read(host), session, 1):
-                await view._apply(event)
-            told.append(dict(view.addresses()))
-            for event in fabric.disconnect(session, 1, False):
-                await view._apply(event)
-        await view._apply(Fabric(star(2), rate_bps=10**8).snapshot())
-        return [*told, view.addresses()]
-
-    assert run(scenario()) == [{}, {"h0": "10.0.0.1:7000"}, {"h0": "10.0.0.1:7001"}, {}]
+async def test_addresses_are_those_of_the_last_word_on_each_agent() -> None:
+    view, fabric = View(None), Fabric(star(2), rate_bps=10**8)  # type: ignore[arg-type]
+    await view._apply(fabric.snapshot())
+    told = [dict(view.addresses())]
+    for session, port in ((1, 7000), (2, 7001)):
+        host = {"node": "h0", "kind": "host", "addr": f"10.0.0.1:{port}", "instance": f"{session:032x}"}
+        for event in fabric.register(Registration.read(host), session, 1):
+            await view._apply(event)
+        told.append(dict(view.addresses()))
+        for event in fabric.disconnect(session, 1, False):
+            await view._apply(event)
+    await view._apply(Fabric(star(2), rate_bps=10**8).snapshot())
+    assert [*told, view.addresses()] == [{}, {"h0": "10.0.0.1:7000"}, {"h0": "10.0.0.1:7001"}, {}]

@@ -12,7 +12,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from simulated import run
 from small import until
 
 from datacast.master import worker
@@ -92,53 +91,42 @@ class Slow:
         return []
 
 
-def test_a_worker_whose_report_takes_long_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_whose_report_takes_long_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "RENEW_S", 0.04)
     client = Slow()
-
-    async def main() -> None:
-        one = worker.Worker(client, SimpleNamespace(), "w")  # type: ignore[arg-type]
-        tell = asyncio.create_task(one._tell([(None, False, {})]))  # type: ignore[list-item]
-        renew = asyncio.create_task(one._renew())
-        began = time.monotonic()
-        await until(lambda: client.heard >= 8, "it is heard of")
-        assert time.monotonic() - began >= 6 * worker.RENEW_S, "not more often than its lease needs"
-        for task in (tell, renew):
-            task.cancel()
-        await asyncio.gather(tell, renew, return_exceptions=True)
-
-    asyncio.run(main())
+    one = worker.Worker(client, SimpleNamespace(), "w")  # type: ignore[arg-type]
+    tell = asyncio.create_task(one._tell([(None, False, {})]))  # type: ignore[list-item]
+    renew = asyncio.create_task(one._renew())
+    began = time.monotonic()
+    await until(lambda: client.heard >= 8, "it is heard of")
+    assert time.monotonic() - began >= 6 * worker.RENEW_S, "not more often than its lease needs"
+    for task in (tell, renew):
+        task.cancel()
+    await asyncio.gather(tell, renew, return_exceptions=True)
 
 
-def test_a_worker_renews_its_lease_before_another_half_of_its_time_is_over() -> None:
+@pytest.mark.simulated
+async def test_a_worker_renews_its_lease_before_another_half_of_its_time_is_over() -> None:
     renewed: list[float] = []
 
     class Client(Slow):
         async def report(self, name: str, reports: list) -> list:
             renewed.append(time.monotonic())
             return []
-
-    async def main() -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(20.0):
-                await worker.Worker(Client(), SimpleNamespace(), "w")._renew()  # type: ignore[arg-type]
-
-    run(main())
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(20.0):
+            await worker.Worker(Client(), SimpleNamespace(), "w")._renew()  # type: ignore[arg-type]
     apart = [b - a for a, b in itertools.pairwise(renewed)]
     assert len(apart) >= 12 and all(worker.RENEW_S < one < 1.51 * worker.RENEW_S for one in apart)
 
 
-def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
+async def test_a_worker_without_news_tells_nothing_between_two_renewals() -> None:
     client = Slow()
-
-    async def main() -> None:
-        await worker.Worker(client, SimpleNamespace(), "w").report()  # type: ignore[arg-type]
-
-    asyncio.run(main())
+    await worker.Worker(client, SimpleNamespace(), "w").report()  # type: ignore[arg-type]
     assert client.heard == 0
 
 
-def test_a_worker_that_is_told_to_stop_says_so_when_its_groups_have_parted() -> None:
+async def test_a_worker_that_is_told_to_stop_says_so_when_its_groups_have_parted() -> None:
     """So nobody waits for it to come back. A fabric manager that is away holds it up no longer than that."""
     told: list[str] = []
 
@@ -152,17 +140,13 @@ def test_a_worker_that_is_told_to_stop_says_so_when_its_groups_have_parted() -> 
     async def parting() -> None:
         await asyncio.sleep(0.01)
         told.append("its group has parted")
-
-    async def main() -> None:
-        one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
-        one._parting.add(asyncio.create_task(parting()))
-        await one.leave()
-
-    asyncio.run(main())
+    one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
+    one._parting.add(asyncio.create_task(parting()))
+    await one.leave()
     assert told == ["its group has parted", "w leaves"]
 
 
-def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of hundreds of groups: they were read in one turn of the loop, of 35 ms once."""
     done = []
 
@@ -179,35 +163,27 @@ def test_news_of_a_link_are_read_between_orders_that_come_together(monkeypatch: 
             for _ in range(100):
                 yield '{"type":"drop","group":"g","epoch":1}'
             await asyncio.Event().wait()
-
-    async def scenario() -> int:
-        following = asyncio.create_task(worker.Worker(Client(), SimpleNamespace(), "w")._follow(1))  # type: ignore[arg-type]
-        await until(lambda: done, "the first is read")
-        read_by_then = len(done)
-        await until(lambda: len(done) == 100, "all are")
-        following.cancel()
-        return read_by_then
-
     monkeypatch.setattr(worker.Worker, "_on_order", order)
-    assert asyncio.run(scenario()) < 50
+    following = asyncio.create_task(worker.Worker(Client(), SimpleNamespace(), "w")._follow(1))  # type: ignore[arg-type]
+    await until(lambda: done, "the first is read")
+    read_by_then = len(done)
+    await until(lambda: len(done) == 100, "all are")
+    following.cancel()
+    assert read_by_then < 50
 
 
-def test_an_idle_connection_keeps_nothing_of_what_it_has_read() -> None:
+async def test_an_idle_connection_keeps_nothing_of_what_it_has_read() -> None:
     """A worker has hundreds of connections, and a status is some tens of kilobytes."""
-
-    async def scenario() -> list[str]:
-        agent = Agent(answers=True)
-        connection = Connection(agent.address, lambda event: None, name="h")
-        await connection.connect(60.0)
-        await connection.ask(STATUS, "g", Branch("h", ""), timeout=60.0)
-        reading = connection._reading
-        assert reading is not None and connection.alive
-        frame = reading.get_coro().cr_frame  # type: ignore[union-attr]
-        kept = [name for name, value in frame.f_locals.items() if isinstance(value, bytes)]
-        await connection.close()
-        return kept
-
-    assert asyncio.run(scenario()) == []
+    agent = Agent(answers=True)
+    connection = Connection(agent.address, lambda event: None, name="h")
+    await connection.connect(60.0)
+    await connection.ask(STATUS, "g", Branch("h", ""), timeout=60.0)
+    reading = connection._reading
+    assert reading is not None and connection.alive
+    frame = reading.get_coro().cr_frame  # type: ignore[union-attr]
+    kept = [name for name, value in frame.f_locals.items() if isinstance(value, bytes)]
+    await connection.close()
+    assert kept == []
 
 
 def test_a_worker_that_cannot_tell_of_its_groups_any_more_ends() -> None:
@@ -229,7 +205,7 @@ def test_a_worker_that_cannot_tell_of_its_groups_any_more_ends() -> None:
     assert told.group_contains(KeyError, match="tree")
 
 
-def test_a_worker_that_is_told_to_stop_leaves_all_its_groups_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_is_told_to_stop_leaves_all_its_groups_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds, of which each takes a moment; nor does it wait long for a fabric manager that stands still."""
     monkeypatch.setattr(worker, "LEAVE_S", 0.1)
 
@@ -244,15 +220,11 @@ def test_a_worker_that_is_told_to_stop_leaves_all_its_groups_at_once(monkeypatch
 
         async def drop(self) -> None:
             await asyncio.sleep(0.1)
-
-    async def main() -> float:
-        one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
-        for number in range(200):
-            task = asyncio.create_task(asyncio.sleep(60))
-            one.groups[f"g-{number}"] = worker.Running(Parts(), task)  # type: ignore[arg-type]
-        began = time.monotonic()
-        await one.leave()
-        assert not one.groups
-        return time.monotonic() - began
-
-    assert asyncio.run(main()) < 10
+    one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
+    for number in range(200):
+        task = asyncio.create_task(asyncio.sleep(60))
+        one.groups[f"g-{number}"] = worker.Running(Parts(), task)  # type: ignore[arg-type]
+    began = time.monotonic()
+    await one.leave()
+    assert not one.groups
+    assert (time.monotonic() - began) < 10

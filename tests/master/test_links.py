@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -141,7 +140,7 @@ def test_trees_that_were_just_planned_count_until_the_fabric_manager_counts_them
 
 
 @pytest.mark.parametrize("hosts", [3, 4], ids=["as it was", "one has joined"])
-def test_what_failed_while_the_fabric_manager_was_away_is_told_whatever_has_joined_since(hosts: int) -> None:
+async def test_what_failed_while_the_fabric_manager_was_away_is_told_whatever_has_joined_since(hosts: int) -> None:
     """Where a node had joined meanwhile, a link that had failed was told to no group that used it."""
 
     def snapshot(count: int, down: str = "") -> Topology:
@@ -149,14 +148,10 @@ def test_what_failed_while_the_fabric_manager_was_away_is_told_whatever_has_join
         return replace(whole, links=[replace(link, up=down not in (link.u, link.v)) for link in whole.links])
 
     view, heard = View(None), list[Change]()  # type: ignore[arg-type]
-
-    async def scenario() -> None:
-        await view._apply(snapshot(3))
-        view.subscribe(heard.append).uses([("h0", "s"), ("s", "h1")])
-        await view._apply(snapshot(hosts, down="h1"))
-        await view._apply(snapshot(hosts))
-
-    asyncio.run(scenario())
+    await view._apply(snapshot(3))
+    view.subscribe(heard.append).uses([("h0", "s"), ("s", "h1")])
+    await view._apply(snapshot(hosts, down="h1"))
+    await view._apply(snapshot(hosts))
     told = [({e.u, e.v}, e.up) for e in heard if isinstance(e, LinkChange)]
     assert told == [({"h1", "s"}, False), ({"h1", "s"}, True)]
     assert len(heard) == 2 and len(view.graph) == hosts + 1

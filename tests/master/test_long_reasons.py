@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulated import run
+import pytest
 from small import star
 
 from datacast.fabric_manager.api.reports import GroupFailure, MasterReport, Progress, reader
@@ -10,17 +10,15 @@ from datacast.master.members import Member
 from datacast.services import framing
 from lab import lab
 
+pytestmark = pytest.mark.simulated
 
-def test_a_group_whose_receivers_give_long_reasons_ends_all_the_same() -> None:
+
+async def test_a_group_whose_receivers_give_long_reasons_ends_all_the_same() -> None:
     """A path alone may have 4,096 letters, and the fabric manager takes no report with more than 8,192 of a reason."""
-
-    async def scenario():
-        async with lab(star(4)) as it:
-            for name in ("h1", "h2", "h3"):
-                it.world.agents[name].fail["open"] = ("disk_full", f"{name}: {'x' * 4096}: no room")
-            return await it.end(await it.start("h0", ["h1", "h2", "h3"], 1000))
-
-    record = run(scenario())
+    async with lab(star(4)) as it:
+        for name in ("h1", "h2", "h3"):
+            it.world.agents[name].fail["open"] = ("disk_full", f"{name}: {'x' * 4096}: no room")
+        record = await it.end(await it.start("h0", ["h1", "h2", "h3"], 1000))
     assert (record["state"], record["error"]["code"]) == ("failed", "disk_full")
     assert record["error"]["message"].startswith("no receiver is left: h1: h1: xxx")
 

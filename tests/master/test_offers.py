@@ -87,80 +87,67 @@ def within(first: int, end: int) -> list[int]:
 FAR = "site://10.0.0.1:7580/site/objects/s-0123456789abcdef"
 
 
-def test_nothing_is_asked_for_that_is_not_offered_and_all_that_is_once():
-    async def run() -> None:
-        hosts = Hosts(FAR)
-        assert await hosts.deal() == []
-        hosts.fetching.offered([(2, 1), (7, 2)])
-        first = await hosts.deal()
-        assert first == sorted(within(2, 3) + within(7, 9))
-        assert {name for name, _ in hosts.ordered} == {"a", "b"}
-        hosts.fetching.offered([(2, 2), (7, 2)])
-        first += await hosts.deal()  # with the one that reaches from the third piece into the fourth
-        assert sorted(first) == sorted(within(2, 4) + within(7, 9))
-        assert len(within(2, 4)) > len(within(2, 3) + within(3, 4))
-        assert await hosts.deal() == []
-        hosts.fetching.offered([(0, PIECES)])
-        assert sorted(first + await hosts.deal()) == [*range(BLOCKS)]
-
-    asyncio.run(run())
+async def test_nothing_is_asked_for_that_is_not_offered_and_all_that_is_once():
+    hosts = Hosts(FAR)
+    assert await hosts.deal() == []
+    hosts.fetching.offered([(2, 1), (7, 2)])
+    first = await hosts.deal()
+    assert first == sorted(within(2, 3) + within(7, 9))
+    assert {name for name, _ in hosts.ordered} == {"a", "b"}
+    hosts.fetching.offered([(2, 2), (7, 2)])
+    first += await hosts.deal()  # with the one that reaches from the third piece into the fourth
+    assert sorted(first) == sorted(within(2, 4) + within(7, 9))
+    assert len(within(2, 4)) > len(within(2, 3) + within(3, 4))
+    assert await hosts.deal() == []
+    hosts.fetching.offered([(0, PIECES)])
+    assert sorted(first + await hosts.deal()) == [*range(BLOCKS)]
 
 
-def test_of_ranges_each_fetches_what_it_wants_itself():
+async def test_of_ranges_each_fetches_what_it_wants_itself():
     """a wants two pieces and b the last of them and one more; c, in no order to fetch, what a wants."""
-
-    async def run() -> None:
-        wants = {"a": [f"{2 * PIECE}-{4 * PIECE - 1}"], "b": [f"{3 * PIECE}-{5 * PIECE - 1}"]}
-        hosts = Hosts(FAR, wants=wants)
-        told = unpacked(hosts.fetching.fetched(), PIECES)
-        assert not told[2:5].any() and told[6:].all()  # of the rest there is nothing to wait for
-        assert await hosts.deal() == []
-        hosts.fetching.offered([(2, 3)])
-        # Blocks that reach beyond the pieces that anybody wants come with them: nobody will ever offer those.
-        touched = [b for b in range(BLOCKS) if b * BLOCK < 5 * PIECE and (b + 1) * BLOCK > 2 * PIECE]
-        assert await hosts.deal() == touched
-        shards = hosts.transfer.shards
-        own = {name: {b for first, n in shards.rows[name] for b in range(first, first + n)} for name in "ab"}
-        assert all(block in own[name] for name, block in hosts.ordered) and {n for n, _ in hosts.ordered} == {"a", "b"}
-        for name in "ab":
-            for block in [b for who, b in hosts.ordered if who == name]:
-                hosts.has(name, range(block, block + 1))
-        assert unpacked(hosts.fetching.fetched(), PIECES).all() and not hosts.fetching._missed()
-
-    asyncio.run(run())
+    wants = {"a": [f"{2 * PIECE}-{4 * PIECE - 1}"], "b": [f"{3 * PIECE}-{5 * PIECE - 1}"]}
+    hosts = Hosts(FAR, wants=wants)
+    told = unpacked(hosts.fetching.fetched(), PIECES)
+    assert not told[2:5].any() and told[6:].all()  # of the rest there is nothing to wait for
+    assert await hosts.deal() == []
+    hosts.fetching.offered([(2, 3)])
+    # Blocks that reach beyond the pieces that anybody wants come with them: nobody will ever offer those.
+    touched = [b for b in range(BLOCKS) if b * BLOCK < 5 * PIECE and (b + 1) * BLOCK > 2 * PIECE]
+    assert await hosts.deal() == touched
+    shards = hosts.transfer.shards
+    own = {name: {b for first, n in shards.rows[name] for b in range(first, first + n)} for name in "ab"}
+    assert all(block in own[name] for name, block in hosts.ordered) and {n for n, _ in hosts.ordered} == {"a", "b"}
+    for name in "ab":
+        for block in [b for who, b in hosts.ordered if who == name]:
+            hosts.has(name, range(block, block + 1))
+    assert unpacked(hosts.fetching.fetched(), PIECES).all() and not hosts.fetching._missed()
 
 
-def test_whoever_nobody_can_fetch_for_any_more_fails_with_that_word():
-    async def run() -> None:
-        wants = {name: [f"{at * PIECE}-{(at + 1) * PIECE - 1}"] for at, name in enumerate("ab")}
-        hosts = Hosts(FAR, wants=wants)
-        hosts.fetching.offered([(0, 1)])
-        await hosts.deal()
-        assert not hosts.failed
-        hosts.fetching.not_fetched(hosts.members["b"], "origin_denied", "no")
-        await hosts.deal()
-        assert [code for code, _ in hosts.failed] == ["no_fetcher"] and "what b wants" in hosts.failed[0][1]
-
-    asyncio.run(run())
+async def test_whoever_nobody_can_fetch_for_any_more_fails_with_that_word():
+    wants = {name: [f"{at * PIECE}-{(at + 1) * PIECE - 1}"] for at, name in enumerate("ab")}
+    hosts = Hosts(FAR, wants=wants)
+    hosts.fetching.offered([(0, 1)])
+    await hosts.deal()
+    assert not hosts.failed
+    hosts.fetching.not_fetched(hosts.members["b"], "origin_denied", "no")
+    await hosts.deal()
+    assert [code for code, _ in hosts.failed] == ["no_fetcher"] and "what b wants" in hosts.failed[0][1]
 
 
-def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
-    async def run() -> None:
-        hosts = Hosts(FAR)
-        hosts.fetching.offered([(0, PIECES)])
-        await hosts.deal()
-        assert not unpacked(hosts.fetching.fetched(), PIECES).any()
-        last = within(0, 2)[-1] + 1
-        assert (last + 1) * BLOCK > 2 * PIECE  # it reaches into the third piece
-        hosts.has("a", range(last))
-        assert unpacked(hosts.fetching.fetched(), PIECES).tolist() == [True, False] + [False] * (PIECES - 2)
-        hosts.has("a", range(last, last + 1))
-        assert unpacked(hosts.fetching.fetched(), PIECES).tolist() == [True, True] + [False] * (PIECES - 2)
-        hosts.has("b", range(last + 1, BLOCKS))
-        assert unpacked(hosts.fetching.fetched(), PIECES).all()
-        assert hosts.transfer.news  # the controller hears of it
-
-    asyncio.run(run())
+async def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
+    hosts = Hosts(FAR)
+    hosts.fetching.offered([(0, PIECES)])
+    await hosts.deal()
+    assert not unpacked(hosts.fetching.fetched(), PIECES).any()
+    last = within(0, 2)[-1] + 1
+    assert (last + 1) * BLOCK > 2 * PIECE  # it reaches into the third piece
+    hosts.has("a", range(last))
+    assert unpacked(hosts.fetching.fetched(), PIECES).tolist() == [True, False] + [False] * (PIECES - 2)
+    hosts.has("a", range(last, last + 1))
+    assert unpacked(hosts.fetching.fetched(), PIECES).tolist() == [True, True] + [False] * (PIECES - 2)
+    hosts.has("b", range(last + 1, BLOCKS))
+    assert unpacked(hosts.fetching.fetched(), PIECES).all()
+    assert hosts.transfer.news  # the controller hears of it
 
 
 def test_no_pieces_are_told_before_members_have_said_what_they_hold():
@@ -202,10 +189,7 @@ def test_offers_that_make_no_sense_are_refused(wrong):
         hosts.fetching.offered(wrong)
 
 
-def test_blocks_never_reach_beyond_the_object():
-    async def run() -> None:
-        hosts = Hosts(FAR)
-        hosts.fetching.offered([(PIECES - 1, 1), (PIECES, 900)])
-        assert np.array(await hosts.deal()).max() == BLOCKS - 1
-
-    asyncio.run(run())
+async def test_blocks_never_reach_beyond_the_object():
+    hosts = Hosts(FAR)
+    hosts.fetching.offered([(PIECES - 1, 1), (PIECES, 900)])
+    assert np.array(await hosts.deal()).max() == BLOCKS - 1

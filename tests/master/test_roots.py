@@ -19,6 +19,8 @@ from datacast.master.plan import PlanError
 from datacast.master.roots import Roots
 from lab import lab
 
+pytestmark = pytest.mark.simulated
+
 
 def graph_with(rates: dict[str, int]):
     """A star whose hosts' cables have these rates."""
@@ -199,18 +201,15 @@ def test_a_source_that_is_gone_sends_no_more_where_there_is_another(
     assert ended == (["a"] if gone else []) and (members["a"].state == "failed") is gone
 
 
-def test_two_sources_send_each_piece_once_between_them() -> None:
-    async def scenario():
-        async with lab(star(5), rates=[2000.0, 1000.0]) as it:
-            it.world.sizes["/srv/file"] = 20_000_000
-            group = await it.client.create_group(
-                {"source": "h0", "other_sources": ["h1"], "receivers": "all", "source_path": "/srv/file"}
-            )
-            record = await it.end(group)
-            trees = it.world.trees[group["id"]].values()
-            return record, it.world.sent_pieces[group["id"]], [tree.new_packets for tree in trees]
-
-    record, sent, packets = run(scenario())
+async def test_two_sources_send_each_piece_once_between_them() -> None:
+    async with lab(star(5), rates=[2000.0, 1000.0]) as it:
+        it.world.sizes["/srv/file"] = 20_000_000
+        group = await it.client.create_group(
+            {"source": "h0", "other_sources": ["h1"], "receivers": "all", "source_path": "/srv/file"}
+        )
+        record = await it.end(group)
+        trees = it.world.trees[group["id"]].values()
+        sent, packets = it.world.sent_pieces[group["id"]], [tree.new_packets for tree in trees]
     assert record["state"] == "done" and sorted(record["receivers"]) == ["h2", "h3", "h4"]
     assert record["other_sources"] == ["h1"]
     assert sorted(sent) == list(range(len(sent)))
@@ -219,32 +218,26 @@ def test_two_sources_send_each_piece_once_between_them() -> None:
 
 
 @pytest.mark.parametrize("gone", ["h0", "h1"])
-def test_when_a_source_dies_the_other_sends_the_rest(gone: str) -> None:
-    async def scenario():
-        async with lab(star(5), rates=[1500.0]) as it:
-            it.world.sizes["/srv/file"] = 60_000_000
-            group = await it.client.create_group(
-                {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
-            )
-            await it.running(group, 1000)
-            await it.world.agents[gone].die()
-            return await it.end(group, 30.0)
-
-    record = run(scenario())
+async def test_when_a_source_dies_the_other_sends_the_rest(gone: str) -> None:
+    async with lab(star(5), rates=[1500.0]) as it:
+        it.world.sizes["/srv/file"] = 60_000_000
+        group = await it.client.create_group(
+            {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        )
+        await it.running(group, 1000)
+        await it.world.agents[gone].die()
+        record = await it.end(group, 30.0)
     assert record["state"] == "done", record["error"]
 
 
-def test_sources_with_different_files_fail_the_group_before_anybody_has_a_mixture() -> None:
-    async def scenario():
-        async with lab(star(4), rates=[1000.0]) as it:
-            it.world.sizes["/srv/file"] = 20_000_000
-            it.world.agents["h1"].other_bytes = 1 << 20
-            group = await it.client.create_group(
-                {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
-            )
-            return await it.end(group), it.world.ops("digest")
-
-    record, digests = run(scenario())
+async def test_sources_with_different_files_fail_the_group_before_anybody_has_a_mixture() -> None:
+    async with lab(star(4), rates=[1000.0]) as it:
+        it.world.sizes["/srv/file"] = 20_000_000
+        it.world.agents["h1"].other_bytes = 1 << 20
+        group = await it.client.create_group(
+            {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        )
+        record, digests = await it.end(group), it.world.ops("digest")
     assert record["state"] == "failed" and record["error"]["code"] == "sources_differ"
     assert "do not hold the same file" in record["error"]["message"]
     assert not digests, "nobody could verify a block"
@@ -273,25 +266,21 @@ def test_requests_that_make_no_sense_are_refused(spec, code: str) -> None:
     assert told.value.code == code
 
 
-def test_a_group_that_has_ended_holds_no_agent_s_connection() -> None:
+async def test_a_group_that_has_ended_holds_no_agent_s_connection() -> None:
     """Where requests began at another root meanwhile, the one before kept the group, and its connection, for ever."""
-
-    async def scenario():
-        async with lab(star(5), rates=[300.0]) as it:
-            it.world.sizes["/srv/file"] = 12_000_000
-            asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
-            group = await it.client.create_group(asked)
-            await it.running(group, 20)
-            crew = it.masters.groups[group["id"]].crew
-            for name in ("h0", "h1", "h0"):
-                it.world.agents[name].pause()
-                await until(lambda name=name: crew._lead is not None and crew._lead.name != name, "another one leads")
-                it.world.agents[name].resume()
-                await until(lambda name=name: not crew.members[name].suspect, "it is back")
-            record = await it.end(group)
-            ((worker, _, _),) = it.masters._workers
-            await until(lambda: not worker.groups and not worker._parting, "the worker has let it go")
-            return record, [shared.name for shared in worker.agents._shared.values() if shared.users]
-
-    record, used = run(scenario())
+    async with lab(star(5), rates=[300.0]) as it:
+        it.world.sizes["/srv/file"] = 12_000_000
+        asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        group = await it.client.create_group(asked)
+        await it.running(group, 20)
+        crew = it.masters.groups[group["id"]].crew
+        for name in ("h0", "h1", "h0"):
+            it.world.agents[name].pause()
+            await until(lambda name=name: crew._lead is not None and crew._lead.name != name, "another one leads")
+            it.world.agents[name].resume()
+            await until(lambda name=name: not crew.members[name].suspect, "it is back")
+        record = await it.end(group)
+        ((worker, _, _),) = it.masters._workers
+        await until(lambda: not worker.groups and not worker._parting, "the worker has let it go")
+        used = [shared.name for shared in worker.agents._shared.values() if shared.users]
     assert record["state"] == "done" and not used

@@ -15,43 +15,40 @@ from datacast.master.errors import GroupError
 from datacast.master.signalling import GRACE_S
 from lab import lab
 
+pytestmark = pytest.mark.simulated
+
 SIX = ["02", "10", "21", "23", "31", "33"]
 SIZE = 12_000_000
 RATE = 700.0
 
 
-def test_a_new_group_waits_for_a_source_that_has_no_processor() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[RATE]) as it:
-            source = it.world.agents["00"]
-            source.pause()
-            group = await it.start("00", SIX, SIZE)
-            asyncio.get_running_loop().call_later(REQUEST_S + 2 * GRACE_S, source.resume)
-            return await it.end(group, 30)
-
-    assert run(scenario())["state"] == "done"
+async def test_a_new_group_waits_for_a_source_that_has_no_processor() -> None:
+    async with lab(bcube41(), rates=[RATE]) as it:
+        source = it.world.agents["00"]
+        source.pause()
+        group = await it.start("00", SIX, SIZE)
+        asyncio.get_running_loop().call_later(REQUEST_S + 2 * GRACE_S, source.resume)
+        assert (await it.end(group, 30))["state"] == "done"
 
 
-def test_a_source_that_comes_back_elsewhere_as_a_group_begins_is_found_there() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[RATE]) as it:
-            source = it.world.agents["00"]
-            before = source.addr
-            source.pause()
-            group = await it.start("00", SIX, SIZE)
-            await asyncio.sleep(REQUEST_S / 2)
-            await source.die()
-            await source.start()
-            source.resume()
-            await source.register(it.manager.signalling_address)
-            assert source.addr != before
-            return await it.end(group, 30)
-
-    record = run(scenario())
+async def test_a_source_that_comes_back_elsewhere_as_a_group_begins_is_found_there() -> None:
+    async with lab(bcube41(), rates=[RATE]) as it:
+        source = it.world.agents["00"]
+        before = source.addr
+        source.pause()
+        group = await it.start("00", SIX, SIZE)
+        await asyncio.sleep(REQUEST_S / 2)
+        await source.die()
+        await source.start()
+        source.resume()
+        await source.register(it.manager.signalling_address)
+        assert source.addr != before
+        record = await it.end(group, 30)
     assert record["state"] == "done", record["error"]
 
 
-def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(monkeypatch) -> None:
+@pytest.mark.simulated(timeout=90)
+async def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(monkeypatch) -> None:
     tries = 0
 
     async def silent(agents, name, address):
@@ -63,24 +60,20 @@ def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_look(mo
 
     async def at_first(agents, name, address):
         return await (silent if tries < 2 else connected)(agents, name, address)
-
-    async def scenario():
-        async with lab(bcube41(), rates=[RATE]) as it:
-            monkeypatch.setattr(Agents, "connected", at_first)
-            group = await it.start("00", SIX, 8 * SIZE)
-            await it.running(group, 10)
-            assert tries == 2
-            crew = it.masters.groups[group["id"]].crew
-            monkeypatch.setattr(Agents, "connected", silent)
-            at = time.monotonic()
-            with pytest.raises(GroupError):
-                await crew.connect()
-            assert time.monotonic() - at < 2 * REQUEST_S < crew.timeout_s
-            monkeypatch.setattr(Agents, "connected", connected)
+    async with lab(bcube41(), rates=[RATE]) as it:
+        monkeypatch.setattr(Agents, "connected", at_first)
+        group = await it.start("00", SIX, 8 * SIZE)
+        await it.running(group, 10)
+        assert tries == 2
+        crew = it.masters.groups[group["id"]].crew
+        monkeypatch.setattr(Agents, "connected", silent)
+        at = time.monotonic()
+        with pytest.raises(GroupError):
             await crew.connect()
-            return await it.end(group, 60)
-
-    assert run(scenario(), 90)["state"] == "done"
+        assert time.monotonic() - at < 2 * REQUEST_S < crew.timeout_s
+        monkeypatch.setattr(Agents, "connected", connected)
+        await crew.connect()
+        assert (await it.end(group, 60))["state"] == "done"
 
 
 def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_reason() -> None:
@@ -101,16 +94,13 @@ def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_rea
 
 
 @pytest.mark.parametrize(("code", "kept"), [("changed", False), ("io", True)])
-def test_of_a_source_that_fails_is_kept_what_can_be_gone_on_with(code: str, kept: bool) -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[200.0]) as it:
-            group = await it.start("00", SIX, 50_000_000)
-            await it.running(group)
-            it.world.agents["00"].emit(group["id"], {"event": "failed", "code": code, "error": "the file is another"})
-            record = await it.end(group, 30)
-            await until(lambda: len(it.world.ops("close")) == 7, "all are told")
-            return record, it.world.ops("close")
-
-    record, closed = run(scenario())
+async def test_of_a_source_that_fails_is_kept_what_can_be_gone_on_with(code: str, kept: bool) -> None:
+    async with lab(bcube41(), rates=[200.0]) as it:
+        group = await it.start("00", SIX, 50_000_000)
+        await it.running(group)
+        it.world.agents["00"].emit(group["id"], {"event": "failed", "code": code, "error": "the file is another"})
+        record = await it.end(group, 30)
+        await until(lambda: len(it.world.ops("close")) == 7, "all are told")
+        closed = it.world.ops("close")
     assert record["state"] == "failed" and record["error"]["code"] == code
     assert all(message["all"]["keep"] is kept for _, message in closed)

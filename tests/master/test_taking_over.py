@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
 
-from simulated import run
+import pytest
 from small import star, until
 
 from datacast.master import requests
@@ -19,38 +18,32 @@ SIZE = 12_000_000
 RATE = 700.0
 
 
-def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_group(monkeypatch) -> None:
-    async def scenario():
-        async with lab(star(3), rates=[RATE]) as it:
-            insist = Crew._insist
+@pytest.mark.simulated
+async def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_group(monkeypatch) -> None:
+    async with lab(star(3), rates=[RATE]) as it:
+        insist = Crew._insist
 
-            async def ends(crew, op, *more):
-                if crew.adopted and op is requests.OPEN:
-                    raise GroupError("cancelled", "it is not wanted any more")
-                return await insist(crew, op, *more)
+        async def ends(crew, op, *more):
+            if crew.adopted and op is requests.OPEN:
+                raise GroupError("cancelled", "it is not wanted any more")
+            return await insist(crew, op, *more)
 
-            monkeypatch.setattr(Crew, "_insist", ends)
-            group = await it.start("h0", ["h1", "h2"], SIZE)
-            await it.running(group, 100)
-            await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
-            await it.masters.kill(group["id"])
-            record = await it.end(group)
-            await until(lambda: {"h0", "h1", "h2"} <= {name for name, _ in it.world.ops("close")}, "all forget")
-            return record
-
-    assert run(scenario())["state"] == "failed"
+        monkeypatch.setattr(Crew, "_insist", ends)
+        group = await it.start("h0", ["h1", "h2"], SIZE)
+        await it.running(group, 100)
+        await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
+        await it.masters.kill(group["id"])
+        record = await it.end(group)
+        await until(lambda: {"h0", "h1", "h2"} <= {name for name, _ in it.world.ops("close")}, "all forget")
+    assert record["state"] == "failed"
 
 
-def test_a_master_that_is_dropped_while_it_begins_leaves_no_task_behind() -> None:
+async def test_a_master_that_is_dropped_while_it_begins_leaves_no_task_behind() -> None:
     """One waited for its group's news for ever, with all that the group had; it was an error in the log one day."""
-
-    async def scenario() -> set[asyncio.Task[Any]]:
-        group = SimpleNamespace(_stop_reason=None, transfer=SimpleNamespace(wake=asyncio.Event()))
-        begins = asyncio.create_task(Group._until_stopped(group, asyncio.sleep(60)))  # type: ignore[arg-type]
-        await asyncio.sleep(0.01)
-        begins.cancel()
-        await asyncio.gather(begins, return_exceptions=True)
-        await asyncio.sleep(0)
-        return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
-
-    assert not asyncio.run(scenario())
+    group = SimpleNamespace(_stop_reason=None, transfer=SimpleNamespace(wake=asyncio.Event()))
+    begins = asyncio.create_task(Group._until_stopped(group, asyncio.sleep(60)))  # type: ignore[arg-type]
+    await asyncio.sleep(0.01)
+    begins.cancel()
+    await asyncio.gather(begins, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert not (asyncio.all_tasks() - {asyncio.current_task()})

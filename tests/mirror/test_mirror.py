@@ -117,16 +117,14 @@ class Controller:
         return made_records.group(id=group, state="failed", error={"code": "ended", "message": "it ended"})
 
 
-def wait_for(store: Store, controller: Controller, *asked: tuple[str, str, str]) -> list[Path | None]:
-    async def all_at_once() -> list[Path | None]:
-        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1", "docker.io"}), "mirror")
-        it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
-        return list(await asyncio.gather(*(it.fetch(*one) for one in asked)))
-
-    return asyncio.run(all_at_once())
+async def fetched(store: Store, controller: Controller, *asked: tuple[str, str, str]) -> list[Path | None]:
+    """All of it is asked for at once."""
+    wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1", "docker.io"}), "mirror")
+    it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
+    return list(await asyncio.gather(*(it.fetch(*one) for one in asked)))
 
 
-def test_a_layer_that_is_not_here_is_ordered_once(store: Store) -> None:
+async def test_a_layer_that_is_not_here_is_ordered_once(store: Store) -> None:
     digest, name = "sha256:" + 64 * "4", 64 * "4"
 
     def brings(spec: GroupSpec) -> str:
@@ -134,37 +132,33 @@ def test_a_layer_that_is_not_here_is_ordered_once(store: Store) -> None:
         return "running"
 
     controller = Controller(brings)
-    found = wait_for(store, controller, *[("docker.io", "library/debian", digest)] * 3)
+    found = await fetched(store, controller, *[("docker.io", "library/debian", digest)] * 3)
     assert found == [store.folder / "blobs" / name] * 3 and len(controller.keys) == 1
     [spec] = controller.specs
     assert spec.url == f"https://registry-1.docker.io/v2/library/debian/blobs/{digest}"
     assert spec.dest_path == f"mirror/blobs/{name}" and spec.sha256 == name
 
 
-def test_a_layer_that_goes_again_before_it_is_looked_for_is_the_registrys(
+async def test_a_layer_that_goes_again_before_it_is_looked_for_is_the_registrys(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = iter([store.folder / "blobs" / "it"])
     monkeypatch.setattr(store, "find", lambda digest: next(there, None))
     controller = Controller(lambda spec: "running")
-    assert wait_for(store, controller, ("r:1", "x", "sha256:" + 64 * "6")) == [None]
+    assert await fetched(store, controller, ("r:1", "x", "sha256:" + 64 * "6")) == [None]
     assert controller.keys == [] and "it had come: it is not here" in caplog.text
 
 
-def test_what_fails_or_may_not_be_asked_for_is_the_registrys(store: Store) -> None:
+async def test_what_fails_or_may_not_be_asked_for_is_the_registrys(store: Store) -> None:
     def refuses(spec: GroupSpec) -> str:
         raise Problem(422, "too_few", "two receivers at least")
 
     digest, controller = "sha256:" + 64 * "5", Controller(refuses)
-    assert wait_for(store, controller, ("r:1", "x", digest)) == [None] and len(controller.keys) == 1
-    assert wait_for(store, controller, ("evil.example", "x", digest)) == [None] and len(controller.keys) == 1
+    assert await fetched(store, controller, ("r:1", "x", digest)) == [None] and len(controller.keys) == 1
+    assert await fetched(store, controller, ("evil.example", "x", digest)) == [None] and len(controller.keys) == 1
     ends = Controller(lambda spec: "failed")
-
-    async def twice() -> None:
-        it = OnDemand(lambda: ends, store, Wish(GroupSpec(), frozenset({"r:1"}), "mirror"))  # type: ignore[arg-type, return-value]
-        assert await it.fetch("r:1", "x", digest) is None and await it.fetch("r:1", "x", digest) is None
-
-    asyncio.run(twice())
+    it = OnDemand(lambda: ends, store, Wish(GroupSpec(), frozenset({"r:1"}), "mirror"))  # type: ignore[arg-type, return-value]
+    assert await it.fetch("r:1", "x", digest) is None and await it.fetch("r:1", "x", digest) is None
     assert len(ends.keys) == 1, f"not again for {AGAIN_S} s"
 
 
@@ -207,7 +201,7 @@ def test_a_manifest_is_of_the_kind_that_it_says_if_it_says_one(
     assert "set-cookie" not in answer.headers
 
 
-def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Store) -> None:
+async def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Store) -> None:
     digest, asked = "sha256:" + 64 * "7", []
 
     class Running(Controller):
@@ -222,11 +216,11 @@ def test_a_group_that_brings_it_already_is_followed_and_no_other_made(store: Sto
             return made_records.group(id=group, state="running")
 
     controller = Running(None)
-    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / (64 * "7")]
+    assert await fetched(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / (64 * "7")]
     assert asked == ["g-1", "g-1"] and controller.keys == []
 
 
-def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(store: Store) -> None:
+async def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(store: Store) -> None:
     digest, name = "sha256:" + 64 * "9", 64 * "9"
 
     class Ended(Controller):
@@ -235,12 +229,12 @@ def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_again(s
             return [made_records.summary(id="g-1", state="done")]
 
     controller = Ended(lambda spec: "running")
-    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
+    assert await fetched(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
     assert controller.keys == []
 
 
 @pytest.mark.parametrize("away", ["asked", "ordered", "followed"])
-def test_a_controller_that_is_away_for_a_moment_is_asked_again_in_the_same_words(store: Store, away: str) -> None:
+async def test_a_controller_that_is_away_for_a_moment_is_asked_again_in_the_same_words(store: Store, away: str) -> None:
     """One host of many went to the registry for itself: the layer left it twice."""
     digest, name, told = "sha256:" + 64 * "b", 64 * "b", list[str]()
 
@@ -265,11 +259,13 @@ def test_a_controller_that_is_away_for_a_moment_is_asked_again_in_the_same_words
             return made_records.group(id=group, state="done")
 
     controller = Away(lambda spec: "running")
-    assert wait_for(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
+    assert await fetched(store, controller, ("r:1", "x", digest)) == [store.folder / "blobs" / name]
     assert told.count(away) == 2 and len({*controller.keys}) == 1
 
 
-def test_a_controller_that_stays_away_is_not_asked_for_ever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_controller_that_stays_away_is_not_asked_for_ever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Away(Controller):
         def groups(self, label: str) -> list[GroupSummary]:
             self.keys.append(label)
@@ -277,7 +273,7 @@ def test_a_controller_that_stays_away_is_not_asked_for_ever(store: Store, monkey
 
     controller = Away(None)
     monkeypatch.setattr(ondemand, "RETRY_S", 0.0)
-    assert wait_for(store, controller, ("r:1", "x", "sha256:" + 64 * "c")) == [None]
+    assert await fetched(store, controller, ("r:1", "x", "sha256:" + 64 * "c")) == [None]
     assert len(controller.keys) == 1
 
 
@@ -291,7 +287,7 @@ def test_a_token_that_cannot_be_read_leaves_the_layer_to_the_registry(
     assert asyncio.run(it.fetch("r:1", "x", "sha256:" + 64 * "d")) is None
 
 
-def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
+async def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
     free = threading.Event()
 
     def brings(spec: GroupSpec) -> str:
@@ -299,19 +295,16 @@ def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
         return "failed"
 
     controller = Controller(brings)
-
-    async def many() -> list[Path | None]:
-        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
-        it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
-        waits = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
-        await asyncio.sleep(0)
-        above = await asyncio.wait_for(it.fetch("r:1", "x", "sha256:" + 64 * "8"), 60)  # while none is through
-        free.set()
-        ended = await asyncio.gather(*waits)
-        assert len(controller.specs) == AT_ONCE
-        return [above, *ended, await it.fetch("r:1", "x", "sha256:" + 64 * "8")]  # there is room for it again
-
-    assert asyncio.run(many()) == [None] * (AT_ONCE + 2) and len(controller.specs) == AT_ONCE + 1
+    wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
+    it = OnDemand(lambda: controller, store, wish)  # type: ignore[arg-type, return-value]
+    waits = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    above = await asyncio.wait_for(it.fetch("r:1", "x", "sha256:" + 64 * "8"), 60)  # while none is through
+    free.set()
+    ended = await asyncio.gather(*waits)
+    assert len(controller.specs) == AT_ONCE
+    found = [above, *ended, await it.fetch("r:1", "x", "sha256:" + 64 * "8")]
+    assert found == [None] * (AT_ONCE + 2) and len(controller.specs) == AT_ONCE + 1
 
 
 class Told(BaseHTTPRequestHandler):
@@ -397,7 +390,7 @@ def test_a_controller_without_registries_is_refused() -> None:
     assert ended.value.code == 2
 
 
-def test_a_controller_that_hangs_keeps_nobody_from_what_is_here(store: Store) -> None:
+async def test_a_controller_that_hangs_keeps_nobody_from_what_is_here(store: Store) -> None:
     free, asked = threading.Event(), threading.Semaphore(0)
 
     class Hangs(Controller):
@@ -405,20 +398,16 @@ def test_a_controller_that_hangs_keeps_nobody_from_what_is_here(store: Store) ->
             asked.release()
             assert free.wait(120)
             return []
-
-    async def scenario() -> None:
-        wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
-        it = OnDemand(lambda: Hangs(lambda spec: "failed"), store, wish)  # type: ignore[arg-type, return-value]
-        waiting = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
-        app = httpx.ASGITransport(make_app(store, it))
-        try:
-            async with httpx.AsyncClient(transport=app, base_url="http://mirror") as client, asyncio.timeout(60):
-                while not asked.acquire(blocking=False):
-                    await asyncio.sleep(0.01)
-                answer = await client.get(f"/v2/team/app/blobs/sha256:{NAME}")
-            assert answer.content == BLOB
-        finally:
-            free.set()
-            await asyncio.gather(*waiting)
-
-    asyncio.run(scenario())
+    wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
+    it = OnDemand(lambda: Hangs(lambda spec: "failed"), store, wish)  # type: ignore[arg-type, return-value]
+    waiting = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]
+    app = httpx.ASGITransport(make_app(store, it))
+    try:
+        async with httpx.AsyncClient(transport=app, base_url="http://mirror") as client, asyncio.timeout(60):
+            while not asked.acquire(blocking=False):
+                await asyncio.sleep(0.01)
+            answer = await client.get(f"/v2/team/app/blobs/sha256:{NAME}")
+        assert answer.content == BLOB
+    finally:
+        free.set()
+        await asyncio.gather(*waiting)

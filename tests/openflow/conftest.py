@@ -1,26 +1,18 @@
-"""Shared kit on the path: the authority for certificates. A controller of eight OpenFlow switches."""
+"""A controller of eight OpenFlow switches."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from wire_switch import FabricManager, config
 
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
-
-if TYPE_CHECKING:
-    from wire_switch import FabricManager
-
-    from datacast.controller.southbound.service import Switches
+from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.service import Switches
 
 
 @pytest.fixture
 def manager() -> Iterator[FabricManager]:
-    from wire_switch import FabricManager
-
     one = FabricManager()
     yield one
     one.close()
@@ -28,11 +20,6 @@ def manager() -> Iterator[FabricManager]:
 
 @pytest.fixture
 def service(manager: FabricManager) -> Iterator[Switches]:
-    from wire_switch import config
-
-    from datacast.controller.southbound.config import parse
-    from datacast.controller.southbound.service import Switches
-
     one = Switches(parse(config(8, manager)))
     one.start()
     yield one

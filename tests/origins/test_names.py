@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ from pathlib import Path
 
 import pytest
 import typer
-
-sys.path.append(str(Path(__file__).parents[1] / "services_kit"))
 from hub import COMMIT, REPO, Hub
 from ports import free_ports
 from registry import Registry, Tokens, certificate, sha256

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from small import run, star
+from small import star
 
 from datacast.controller import console
 from datacast.controller.app import make_app
@@ -27,52 +27,46 @@ async def browser(url: str, path: Path):
             yield http
 
 
-def test_a_session_lives_in_a_cookie_and_ends_with_its_token(tmp_path: Path) -> None:
+async def test_a_session_lives_in_a_cookie_and_ends_with_its_token(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     token, secret = tokens.create(path, "x", "operator")
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, browser(it.manager.url, path) as http:
-            assert (await http.get("/topology")).status_code == 401
-            wrong = await http.post("/console/session", json={"token": "dct_wrong"}, headers=HERE)
-            assert wrong.status_code == 401 and "set-cookie" not in wrong.headers
-            answer = await http.post("/console/session", json={"token": secret}, headers=HERE)
-            assert answer.status_code == 204
-            cookie = answer.headers["set-cookie"].lower()
-            assert "httponly" in cookie and "samesite=strict" in cookie
-            assert (await http.get("/topology")).status_code == 200
-            places = (await http.get("/console/layout")).json()
-            assert set(places) == {"h0", "h1", "s"} and all(0 <= x <= 1 for place in places.values() for x in place)
-            assert (await http.post("/groups", json=ORDER, headers=HERE)).json()["code"] == "unknown_host"
-            assert (await http.put("/sets/a", json={"hosts": ["h1"]}, headers=HERE)).status_code == 403
-            tokens.revoke(path, token.id)
-            assert (await http.get("/topology")).status_code == 401
-
-    run(scenario())
+    async with lab(star(2)) as it, browser(it.manager.url, path) as http:
+        assert (await http.get("/topology")).status_code == 401
+        wrong = await http.post("/console/session", json={"token": "dct_wrong"}, headers=HERE)
+        assert wrong.status_code == 401 and "set-cookie" not in wrong.headers
+        answer = await http.post("/console/session", json={"token": secret}, headers=HERE)
+        assert answer.status_code == 204
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie
+        assert (await http.get("/topology")).status_code == 200
+        places = (await http.get("/console/layout")).json()
+        assert set(places) == {"h0", "h1", "s"} and all(0 <= x <= 1 for place in places.values() for x in place)
+        assert (await http.post("/groups", json=ORDER, headers=HERE)).json()["code"] == "unknown_host"
+        assert (await http.put("/sets/a", json={"hosts": ["h1"]}, headers=HERE)).status_code == 403
+        tokens.revoke(path, token.id)
+        assert (await http.get("/topology")).status_code == 401
 
 
 @pytest.mark.parametrize(
     "origin",
     [{}, {"origin": "null"}, {"origin": "http://["}, {"origin": "http://evil"}, {"origin": "http://console:7581"}],
 )
-def test_another_site_gives_no_orders_by_cookie(tmp_path: Path, origin: dict[str, str]) -> None:
+async def test_another_site_gives_no_orders_by_cookie(tmp_path: Path, origin: dict[str, str]) -> None:
     path = tmp_path / "tokens.json"
     _, secret = tokens.create(path, "x", "admin")
-
-    async def scenario() -> None:
-        async with browser("http://127.0.0.1:9", path) as http:
-            http.cookies.set(console.COOKIE, secret)
-            for method, where in (("POST", "/groups"), ("DELETE", "/groups/g-1"), ("PUT", "/sets/a")):
-                answer = await http.request(method, where, json=ORDER, headers=origin)
-                assert (answer.status_code, answer.json()["what"]) == (403, "origin")
-                assert answer.json()["detail"] == f"a request by cookie from {origin.get('origin', 'nowhere')!r}"
-            signing = await http.post("/console/session", json={"token": secret}, headers=origin)
-            assert signing.status_code == 403
-
-    run(scenario())
+    async with browser("http://127.0.0.1:9", path) as http:
+        http.cookies.set(console.COOKIE, secret)
+        for method, where in (("POST", "/groups"), ("DELETE", "/groups/g-1"), ("PUT", "/sets/a")):
+            answer = await http.request(method, where, json=ORDER, headers=origin)
+            assert (answer.status_code, answer.json()["what"]) == (403, "origin")
+            assert answer.json()["detail"] == f"a request by cookie from {origin.get('origin', 'nowhere')!r}"
+        signing = await http.post("/console/session", json={"token": secret}, headers=origin)
+        assert signing.status_code == 403
 
 
-def test_pages_are_for_everybody_with_a_strict_policy_and_nothing_else_is_opened(tmp_path: Path, monkeypatch) -> None:
+async def test_pages_are_for_everybody_with_a_strict_policy_and_nothing_else_is_opened(
+    tmp_path: Path, monkeypatch
+) -> None:
     path, folder = tmp_path / "tokens.json", tmp_path / "console"
     tokens.create(path, "x", "viewer")
     (folder / "pages").mkdir(parents=True)
@@ -80,21 +74,17 @@ def test_pages_are_for_everybody_with_a_strict_policy_and_nothing_else_is_opened
     (folder / "pages" / "map.js").write_text("export {}")
     (folder / "secret.txt").write_text("no")
     monkeypatch.setenv("DATACAST_CONSOLE", str(folder))
-
-    async def scenario() -> None:
-        async with browser("http://127.0.0.1:9", path) as http:
-            page = await http.get("/")
-            assert page.status_code == 200 and "default-src 'self'" in page.headers["content-security-policy"]
-            assert (await http.get("/console/pages/map.js")).headers["content-type"].startswith("text/javascript")
-            for name in (
-                "secret.txt",
-                "../tokens.json",
-                "%2e%2e/tokens.json",
-                "pages/%2e%2e/secret.txt",
-                "/etc/passwd",
-                "x",
-            ):
-                assert (await http.get(f"/console/{name}")).status_code in (401, 404), name
-            assert (await http.get("/console/layout")).status_code == 401
-
-    run(scenario())
+    async with browser("http://127.0.0.1:9", path) as http:
+        page = await http.get("/")
+        assert page.status_code == 200 and "default-src 'self'" in page.headers["content-security-policy"]
+        assert (await http.get("/console/pages/map.js")).headers["content-type"].startswith("text/javascript")
+        for name in (
+            "secret.txt",
+            "../tokens.json",
+            "%2e%2e/tokens.json",
+            "pages/%2e%2e/secret.txt",
+            "/etc/passwd",
+            "x",
+        ):
+            assert (await http.get(f"/console/{name}")).status_code in (401, 404), name
+        assert (await http.get("/console/layout")).status_code == 401

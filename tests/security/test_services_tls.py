@@ -85,19 +85,15 @@ def test_the_registration_turns_strangers_away_and_the_log_says_why(
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_http_turns_strangers_away(
+async def test_http_turns_strangers_away(
     authority: Authority, other: Authority, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> bytes:
-        async with lab(star(2), agents=[], authority=authority) as it:
-            context = stranger(authority, other, kind, "controller/c", "agent/h0")
-            request = b"GET /topology HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-            heard = await speak(it.manager.url.removeprefix("https://"), context, request)
-            if kind not in ("wrong-role", "no-identity"):
-                await until(lambda: WORDS[kind] in caplog.text, f"a line about it in {caplog.text[-500:]}")
-            return heard
-
-    heard = run(scenario())
+    async with lab(star(2), agents=[], authority=authority) as it:
+        context = stranger(authority, other, kind, "controller/c", "agent/h0")
+        request = b"GET /topology HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        heard = await speak(it.manager.url.removeprefix("https://"), context, request)
+        if kind not in ("wrong-role", "no-identity"):
+            await until(lambda: WORDS[kind] in caplog.text, f"a line about it in {caplog.text[-500:]}")
     if kind in ("wrong-role", "no-identity"):
         assert heard.startswith(b"HTTP/1.1 403 ") and b'"denied"' in heard and b'"nodes"' not in heard, heard
     else:
@@ -121,20 +117,16 @@ REGISTRATIONS = [
 
 
 @pytest.mark.parametrize(("identity", "message", "good"), REGISTRATIONS)
-def test_a_process_registers_itself_only(
+async def test_a_process_registers_itself_only(
     authority: Authority, identity: str, message: dict[str, Any], good: bool
 ) -> None:
-    async def scenario() -> dict[str, Any]:
-        async with lab(star(2), agents=[], authority=authority) as it:
-            security = authority.security(identity)
-            reader, writer = await security.connect(it.manager.signalling_address, "fabric-manager", "main")
-            writer.write(framing.encode({"type": "register", "addr": "127.0.0.1:7600", **message}))
-            answer = await framing.read(reader)
-            writer.close()
-            assert answer is not None
-            return answer
-
-    answer = run(scenario())
+    async with lab(star(2), agents=[], authority=authority) as it:
+        security = authority.security(identity)
+        reader, writer = await security.connect(it.manager.signalling_address, "fabric-manager", "main")
+        writer.write(framing.encode({"type": "register", "addr": "127.0.0.1:7600", **message}))
+        answer = await framing.read(reader)
+        writer.close()
+        assert answer is not None
     if good:
         assert answer["type"] == "registered", answer
     else:
@@ -163,84 +155,72 @@ REQUESTS: list[tuple[str, str, Any, set[str]]] = [
 ]
 
 
-def test_over_http_each_role_asks_for_what_is_its_own(authority: Authority) -> None:
-    async def scenario() -> None:
-        async with lab(star(2), agents=[], authority=authority) as it:
-            routes = [r for r in it.manager._front.app.routes if r.path != "/openapi.json"]
-            assert len(routes) >= len(REQUESTS) and all(route.dependencies for route in routes), "none for everybody"
-            for role in ("controller", "master", "agent", "switch", "fabric-manager"):
-                verify = authority.context(f"{role}/x")
-                asks = {"verify": verify, "trust_env": False, "timeout": 60.0}
-                async with httpx.AsyncClient(base_url=it.manager.url, **asks) as http:
-                    for method, path, body, roles in REQUESTS:
-                        answer = await http.request(method, path, json=body)
-                        refused = answer.status_code == 403
-                        assert refused is (role not in roles), (role, method, path, answer.text)
-                        if refused:
-                            assert answer.json()["code"] == "denied"
-
-    run(scenario())
+async def test_over_http_each_role_asks_for_what_is_its_own(authority: Authority) -> None:
+    async with lab(star(2), agents=[], authority=authority) as it:
+        routes = [r for r in it.manager._front.app.routes if r.path != "/openapi.json"]
+        assert len(routes) >= len(REQUESTS) and all(route.dependencies for route in routes), "none for everybody"
+        for role in ("controller", "master", "agent", "switch", "fabric-manager"):
+            verify = authority.context(f"{role}/x")
+            asks = {"verify": verify, "trust_env": False, "timeout": 60.0}
+            async with httpx.AsyncClient(base_url=it.manager.url, **asks) as http:
+                for method, path, body, roles in REQUESTS:
+                    answer = await http.request(method, path, json=body)
+                    refused = answer.status_code == 403
+                    assert refused is (role not in roles), (role, method, path, answer.text)
+                    if refused:
+                        assert answer.json()["code"] == "denied"
 
 
-def test_a_worker_speaks_for_its_own_groups_only(authority: Authority) -> None:
-    async def scenario() -> None:
-        async with lab(star(3), rates=[200.0], authority=authority) as it:
-            group = await it.start("h0", ["h1", "h2"], 20_000_000)
-            await it.running(group)
-            async with FabricManagerClient(it.manager.url, security=authority.security("master/false")) as false:
-                epoch = (await it.client.group(group["id"]))["epoch"]
-                failed = {"group": group["id"], "epoch": epoch, "state": "failed", "progress": {}}
-                false.lease = "0" * 32
-                (answer,) = await false.report("test-0", [failed])
-                assert answer.code == "stale"
-                false.lease = ""
-                with pytest.raises(Problem):
-                    await false.report("test-0", [failed])
-            assert (await it.client.group(group["id"]))["state"] == "running"
-            shown = await it.client.group(group["id"])
-            assert "lease" not in shown, "who reads must not learn to speak for it"
-            await it.client.cancel_group(group["id"])
-            assert (await it.end(group))["state"] == "cancelled"
-
-    run(scenario())
+async def test_a_worker_speaks_for_its_own_groups_only(authority: Authority) -> None:
+    async with lab(star(3), rates=[200.0], authority=authority) as it:
+        group = await it.start("h0", ["h1", "h2"], 20_000_000)
+        await it.running(group)
+        async with FabricManagerClient(it.manager.url, security=authority.security("master/false")) as false:
+            epoch = (await it.client.group(group["id"]))["epoch"]
+            failed = {"group": group["id"], "epoch": epoch, "state": "failed", "progress": {}}
+            false.lease = "0" * 32
+            (answer,) = await false.report("test-0", [failed])
+            assert answer.code == "stale"
+            false.lease = ""
+            with pytest.raises(Problem):
+                await false.report("test-0", [failed])
+        assert (await it.client.group(group["id"]))["state"] == "running"
+        shown = await it.client.group(group["id"])
+        assert "lease" not in shown, "who reads must not learn to speak for it"
+        await it.client.cancel_group(group["id"])
+        assert (await it.end(group))["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("processes", [False, True])
-def test_a_group_by_tls_from_order_to_done(authority: Authority, processes: bool) -> None:
-    async def scenario() -> dict[str, Any]:
-        async with lab(star(4), authority=authority, processes=processes) as it:
-            assert it.manager.url.startswith("https://")
-            return await it.end(await it.start("h0", ["h1", "h2", "h3"], 2_000_000))
-
-    record = run(scenario())
+async def test_a_group_by_tls_from_order_to_done(authority: Authority, processes: bool) -> None:
+    async with lab(star(4), authority=authority, processes=processes) as it:
+        assert it.manager.url.startswith("https://")
+        record = await it.end(await it.start("h0", ["h1", "h2", "h3"], 2_000_000))
     assert record["state"] == "done", record["error"]
 
 
-def test_a_master_says_nothing_to_a_false_agent(authority: Authority, other: Authority) -> None:
-    async def scenario() -> None:
-        heard: list[bytes] = []
+async def test_a_master_says_nothing_to_a_false_agent(authority: Authority, other: Authority) -> None:
+    heard: list[bytes] = []
 
-        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            heard.append(await reader.read())
-            writer.close()
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+        writer.close()
 
-        master = authority.security("master/main")
-        for maker, identity, words in [
-            (authority, "agent/h1", "it is agent/h1, expected is agent/h0"),
-            (authority, "master/h0", "it is master/h0, expected is agent/h0"),
-            (other, "agent/h0", "of another authority"),
-        ]:
-            context = maker.context(identity, server=True)
-            context.load_verify_locations(authority.ca)
-            server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
-            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            connection = Connection(address, lambda event: None, name="h0", security=master)
-            with pytest.raises(SignallingError, match=words):
-                await connection.connect(5.0)
-            server.close()
-        assert not any(heard)
-
-    run(scenario())
+    master = authority.security("master/main")
+    for maker, identity, words in [
+        (authority, "agent/h1", "it is agent/h1, expected is agent/h0"),
+        (authority, "master/h0", "it is master/h0, expected is agent/h0"),
+        (other, "agent/h0", "of another authority"),
+    ]:
+        context = maker.context(identity, server=True)
+        context.load_verify_locations(authority.ca)
+        server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        connection = Connection(address, lambda event: None, name="h0", security=master)
+        with pytest.raises(SignallingError, match=words):
+            await connection.connect(5.0)
+        server.close()
+    assert not any(heard)
 
 
 @pytest.mark.parametrize(
@@ -250,56 +230,49 @@ def test_a_master_says_nothing_to_a_false_agent(authority: Authority, other: Aut
         ("fabric-manager/x", (-9, -1), "its certificate has expired", "`datacast certs renew DIR`"),
     ],
 )
-def test_a_client_says_nothing_to_a_false_fabric_manager(
+async def test_a_client_says_nothing_to_a_false_fabric_manager(
     authority: Authority, identity: str, days: tuple[int, int], words: str, remedy: str
 ) -> None:
-    async def scenario() -> None:
-        heard: list[bytes] = []
+    heard: list[bytes] = []
 
-        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            heard.append(await reader.read())
-            writer.close()
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+        writer.close()
 
-        context = authority.context(identity, server=True, days=days)
-        server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with FabricManagerClient(url, security=authority.security("controller/c")) as client:
-            with pytest.raises(Unreachable) as caught:
-                await client.health()
-        assert words in caught.value.message, caught.value.message
-        assert remedy in caught.value.remedy and "start" not in caught.value.remedy, "it runs"
-        server.close()
-        assert not any(heard)
-
-    run(scenario())
+    context = authority.context(identity, server=True, days=days)
+    server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with FabricManagerClient(url, security=authority.security("controller/c")) as client:
+        with pytest.raises(Unreachable) as caught:
+            await client.health()
+    assert words in caught.value.message, caught.value.message
+    assert remedy in caught.value.remedy and "start" not in caught.value.remedy, "it runs"
+    server.close()
+    assert not any(heard)
 
 
-def test_a_client_whose_own_certificate_has_expired_says_so(authority: Authority) -> None:
+async def test_a_client_whose_own_certificate_has_expired_says_so(authority: Authority) -> None:
     """The other side, in Python, ends the connection and does not say why."""
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
 
-    async def scenario() -> None:
-        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.transport.abort()
-
-        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        security = authority.security("controller/c")
-        assert security.identity
-        async with FabricManagerClient(url, security=security) as client:
-            with pytest.raises(Unreachable) as before:
-                await client.health()
-            security.identity.own = dataclasses.replace(security.identity.own, until=1.0)
-            with pytest.raises(Unreachable) as after:
-                await client.health()
-            server.close()
-            await server.wait_closed()
-            with pytest.raises(Unreachable) as nobody:
-                await client.health()
-        assert "our own certificate" not in before.value.message and "our own certificate" not in nobody.value.message
-        assert f"our own certificate {security.identity.files[1]} has expired" in after.value.message
-        assert "`datacast certs renew DIR`" in after.value.remedy
-
-    run(scenario())
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    security = authority.security("controller/c")
+    assert security.identity
+    async with FabricManagerClient(url, security=security) as client:
+        with pytest.raises(Unreachable) as before:
+            await client.health()
+        security.identity.own = dataclasses.replace(security.identity.own, until=1.0)
+        with pytest.raises(Unreachable) as after:
+            await client.health()
+        server.close()
+        await server.wait_closed()
+        with pytest.raises(Unreachable) as nobody:
+            await client.health()
+    assert "our own certificate" not in before.value.message and "our own certificate" not in nobody.value.message
+    assert f"our own certificate {security.identity.files[1]} has expired" in after.value.message
+    assert "`datacast certs renew DIR`" in after.value.remedy
 
 
 def test_a_handshake_that_fails_again_and_again_is_one_line(
@@ -352,31 +325,26 @@ def test_who_refuses_our_certificate_shows_in_our_log(
         run(scenario())
 
 
-def test_a_connection_that_never_shakes_hands_ends(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        async with lab(star(2), agents=[], authority=authority) as it:
-            host, _, port = it.manager.signalling_address.rpartition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            writer.close()
-            await until(lambda: "no TLS handshake within 5 s" in caplog.text, "the line")
+async def test_a_connection_that_never_shakes_hands_ends(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with lab(star(2), agents=[], authority=authority) as it:
+        host, _, port = it.manager.signalling_address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        writer.close()
+        await until(lambda: "no TLS handshake within 5 s" in caplog.text, "the line")
 
-    run(scenario())
 
-
-def test_registrations_have_a_limit(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_registrations_have_a_limit(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("datacast.fabric_manager.registry.CONNECTIONS_MAX", 2)
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it:
-            host, _, port = it.manager.signalling_address.rpartition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            writer.close()
-            assert all(it.manager.fabric.nodes[name].registered for name in ("h0", "h1"))
-            assert "more than 2 connections" in caplog.text
-
-    run(scenario())
+    async with lab(star(2)) as it:
+        host, _, port = it.manager.signalling_address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        writer.close()
+        assert all(it.manager.fabric.nodes[name].registered for name in ("h0", "h1"))
+        assert "more than 2 connections" in caplog.text
 
 
 def test_own_certificates_are_looked_at_before_anything_starts(authority: Authority, other: Authority) -> None:
@@ -427,22 +395,18 @@ def test_programs_refuse_what_is_not_safe(
     assert code in (1, 2) and words in told, told
 
 
-def test_two_authorities_in_one_file_while_keys_are_changed(authority: Authority, other: Authority) -> None:
+async def test_two_authorities_in_one_file_while_keys_are_changed(authority: Authority, other: Authority) -> None:
     both = authority.folder / "both.pem"
     both.write_text(authority.ca.read_text() + other.ca.read_text())
-
-    async def scenario() -> None:
-        new = Identity(str(both), *other.issue("fabric-manager/main"), "fabric-manager")
-        async with lab(star(2), agents=[], authority=authority, security=Security(new)) as it:
-            for maker, ca in ((authority, both), (other, other.ca), (other, both)):
-                agent = Security(Identity(str(ca), *maker.issue("agent/h0"), "agent"))
-                _, writer = await agent.connect(it.manager.signalling_address, "fabric-manager")
-                writer.close()
-            old = Security(Identity(str(authority.ca), *authority.issue("agent/h0"), "agent"))
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await old.connect(it.manager.signalling_address, "fabric-manager")
-
-    run(scenario())
+    new = Identity(str(both), *other.issue("fabric-manager/main"), "fabric-manager")
+    async with lab(star(2), agents=[], authority=authority, security=Security(new)) as it:
+        for maker, ca in ((authority, both), (other, other.ca), (other, both)):
+            agent = Security(Identity(str(ca), *maker.issue("agent/h0"), "agent"))
+            _, writer = await agent.connect(it.manager.signalling_address, "fabric-manager")
+            writer.close()
+        old = Security(Identity(str(authority.ca), *authority.issue("agent/h0"), "agent"))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await old.connect(it.manager.signalling_address, "fabric-manager")
 
 
 ELSEWHERE = ("127.0.0.1:80@example.org", "localhost:x@example.org:80")

@@ -68,47 +68,38 @@ def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
 
-def test_each_role_gets_what_is_its_own_and_nobody_else_anything(tmp_path: Path) -> None:
+async def test_each_role_gets_what_is_its_own_and_nobody_else_anything(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     given = {role: tokens.create(path, role, role)[1] for role in tokens.ROLES}
     expired = tokens.create(path, "old", "admin", days=-1)[1]
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
-            for method, where, body, needed in REQUESTS:
-                for wrong in ({}, bearer("dct_wrong"), bearer(expired), {"authorization": "Basic eDp5"}, bearer("")):
-                    answer = await http.request(method, where, json=body, headers=wrong)
-                    if needed is None:
-                        assert answer.status_code == (401 if wrong and wrong != bearer("") else 200), (method, where)
-                        continue
-                    problem = answer.json()
-                    assert (answer.status_code, problem["code"]) == (401, "unauthorized"), (method, where, wrong)
-                    assert answer.headers["www-authenticate"].startswith("Bearer") and "TOKEN" in problem["remedy"]
-                for role, secret in given.items():
-                    answer = await http.request(method, where, json=body, headers=bearer(secret))
-                    enough = needed is None or tokens.ROLES.index(role) >= tokens.ROLES.index(needed)
-                    assert (answer.status_code == 403) is not enough, (role, method, where, answer.text)
-                    assert answer.status_code not in (401, 500)
-                    if not enough:
-                        assert needed in answer.json()["remedy"] and answer.json()["code"] == "forbidden"
-
-    run(scenario())
+    async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
+        for method, where, body, needed in REQUESTS:
+            for wrong in ({}, bearer("dct_wrong"), bearer(expired), {"authorization": "Basic eDp5"}, bearer("")):
+                answer = await http.request(method, where, json=body, headers=wrong)
+                if needed is None:
+                    assert answer.status_code == (401 if wrong and wrong != bearer("") else 200), (method, where)
+                    continue
+                problem = answer.json()
+                assert (answer.status_code, problem["code"]) == (401, "unauthorized"), (method, where, wrong)
+                assert answer.headers["www-authenticate"].startswith("Bearer") and "TOKEN" in problem["remedy"]
+            for role, secret in given.items():
+                answer = await http.request(method, where, json=body, headers=bearer(secret))
+                enough = needed is None or tokens.ROLES.index(role) >= tokens.ROLES.index(needed)
+                assert (answer.status_code == 403) is not enough, (role, method, where, answer.text)
+                assert answer.status_code not in (401, 500)
+                if not enough:
+                    assert needed in answer.json()["remedy"] and answer.json()["code"] == "forbidden"
 
 
-def test_every_route_that_openapi_names_takes_a_token(tmp_path: Path) -> None:
+async def test_every_route_that_openapi_names_takes_a_token(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     tokens.create(path, "x", "viewer")
-
-    async def scenario() -> dict[str, Any]:
-        async with guarded("http://127.0.0.1:9", path) as http:
-            api = (await http.get("/openapi.json")).json()
-            for where, methods in api["paths"].items():
-                for method in methods:
-                    answer = await http.request(method.upper(), where)
-                    assert where in access.OPEN or answer.status_code == 401, (method, where)
-            return api
-
-    api = run(scenario())
+    async with guarded("http://127.0.0.1:9", path) as http:
+        api = (await http.get("/openapi.json")).json()
+        for where, methods in api["paths"].items():
+            for method in methods:
+                answer = await http.request(method.upper(), where)
+                assert where in access.OPEN or answer.status_code == 401, (method, where)
     (scheme,) = api["components"]["securitySchemes"].values()
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     for where, methods in api["paths"].items():
@@ -118,72 +109,61 @@ def test_every_route_that_openapi_names_takes_a_token(tmp_path: Path) -> None:
             assert {"401", "403", "429"} <= set(operation["responses"]), (method, where)
 
 
-def test_a_revoked_token_ends_at_once_and_a_bad_file_changes_nothing(tmp_path: Path) -> None:
+async def test_a_revoked_token_ends_at_once_and_a_bad_file_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     first, secret = tokens.create(path, "a", "viewer")
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
-            assert (await http.get("/groups", headers=bearer(secret))).status_code == 200
-            _, later = tokens.create(path, "b", "viewer")
-            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
-            tokens.revoke(path, first.id)
-            assert (await http.get("/groups", headers=bearer(secret))).status_code == 401
-            path.write_text("{")
-            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
-            path.unlink()
-            assert (await http.get("/groups", headers=bearer(later))).status_code == 200
-
-    run(scenario())
+    async with lab(star(2)) as it, guarded(it.manager.url, path) as http:
+        assert (await http.get("/groups", headers=bearer(secret))).status_code == 200
+        _, later = tokens.create(path, "b", "viewer")
+        assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+        tokens.revoke(path, first.id)
+        assert (await http.get("/groups", headers=bearer(secret))).status_code == 401
+        path.write_text("{")
+        assert (await http.get("/groups", headers=bearer(later))).status_code == 200
+        path.unlink()
+        assert (await http.get("/groups", headers=bearer(later))).status_code == 200
 
 
-def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever took a token has listened already when it is revoked."""
     monkeypatch.setattr(streams, "PING_S", 0.05)
     monkeypatch.setattr(app, "LOOK_S", 0.0)
     path = tmp_path / "tokens.json"
     (first, secret), (_, other) = (tokens.create(path, name, "viewer") for name in "ab")
-
-    async def scenario() -> None:
-        async with (
-            lab(star(2)) as it,
-            FabricManagerClient(it.manager.url) as client,
-            contextlib.AsyncExitStack() as stack,
-        ):
-            server = HttpServer(app.make_app(client, tokens=tokens.TokenFile(path)), listen("127.0.0.1:0"))
-            await server.start()
-            stack.push_async_callback(server.stop)
-            http = await stack.enter_async_context(httpx.AsyncClient(timeout=60))
-            lines = []
-            for one in (secret, other):
-                answer = http.stream("GET", f"{server.url}/events", headers=bearer(one))
-                lines.append((await stack.enter_async_context(answer)).aiter_lines())
-            while await anext(lines[0]) != ": ping":
-                pass
-            tokens.revoke(path, first.id)
-            told = [line async for line in lines[0]]
-            assert "event: error" in told and '"status": 401' in told[-2], told
-            while await anext(lines[1]) != ": ping":
-                pass
-            client.end_streams()
-
-    run(scenario())
+    async with (
+        lab(star(2)) as it,
+        FabricManagerClient(it.manager.url) as client,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        server = HttpServer(app.make_app(client, tokens=tokens.TokenFile(path)), listen("127.0.0.1:0"))
+        await server.start()
+        stack.push_async_callback(server.stop)
+        http = await stack.enter_async_context(httpx.AsyncClient(timeout=60))
+        lines = []
+        for one in (secret, other):
+            answer = http.stream("GET", f"{server.url}/events", headers=bearer(one))
+            lines.append((await stack.enter_async_context(answer)).aiter_lines())
+        while await anext(lines[0]) != ": ping":
+            pass
+        tokens.revoke(path, first.id)
+        told = [line async for line in lines[0]]
+        assert "event: error" in told and '"status": 401' in told[-2], told
+        while await anext(lines[1]) != ": ping":
+            pass
+        client.end_streams()
 
 
-def test_without_tokens_no_web_page_gives_orders() -> None:
-    async def scenario() -> None:
-        async with lab(star(2)) as it, guarded(it.manager.url, None) as http:
-            for good in ({}, {"host": "127.0.0.1:7580"}, {"host": "[::1]:7580"}, {"origin": "http://localhost:7580"}):
-                assert (await http.get("/groups", headers=good)).status_code == 200, good
-            strange = ("https://evil.example", "null", "http://[")
-            for bad in ({"host": "evil.example"}, *({"origin": origin} for origin in strange)):
-                answer = await http.get("/groups", headers=bad)
-                assert answer.status_code == 403 and "--tokens" in answer.json()["remedy"], bad
-
-    run(scenario())
+async def test_without_tokens_no_web_page_gives_orders() -> None:
+    async with lab(star(2)) as it, guarded(it.manager.url, None) as http:
+        for good in ({}, {"host": "127.0.0.1:7580"}, {"host": "[::1]:7580"}, {"origin": "http://localhost:7580"}):
+            assert (await http.get("/groups", headers=good)).status_code == 200, good
+        strange = ("https://evil.example", "null", "http://[")
+        for bad in ({"host": "evil.example"}, *({"origin": origin} for origin in strange)):
+            answer = await http.get("/groups", headers=bad)
+            assert answer.status_code == 403 and "--tokens" in answer.json()["remedy"], bad
 
 
-def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tokens.json"
     secrets = [tokens.create(path, name, "operator")[1] for name in "ab"]
 
@@ -194,24 +174,20 @@ def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     async def chunks():
         for _ in range(3):
             yield b" " * (access.BODY_MAX // 2)
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
-            first, second = (bearer(secret) for secret in secrets)
-            for content in (b" " * (access.BODY_MAX + 1), chunks()):
-                answer = await http.post("/groups", content=content, headers=first)
-                assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
-            monkeypatch.setattr(access, "BODY_S", 0.05)
-            answer = await http.post("/groups", content=slow(), headers=first)
-            assert (answer.status_code, answer.json()["code"]) == (408, "timeout")
-            monkeypatch.undo()
-            # At once: one after another they take longer on a full machine than the rate allows for.
-            answers = await asyncio.gather(*(http.get("/groups", headers=first) for _ in range(20)))
-            late = [answer for answer in answers if answer.status_code == 429]
-            assert late and late[0].json()["code"] == "too_many_requests" and late[0].headers["retry-after"]
-            assert (await http.get("/groups", headers=second)).status_code == 200, "one does not slow another"
-
-    run(scenario())
+    async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
+        first, second = (bearer(secret) for secret in secrets)
+        for content in (b" " * (access.BODY_MAX + 1), chunks()):
+            answer = await http.post("/groups", content=content, headers=first)
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        monkeypatch.setattr(access, "BODY_S", 0.05)
+        answer = await http.post("/groups", content=slow(), headers=first)
+        assert (answer.status_code, answer.json()["code"]) == (408, "timeout")
+        monkeypatch.undo()
+        # At once: one after another they take longer on a full machine than the rate allows for.
+        answers = await asyncio.gather(*(http.get("/groups", headers=first) for _ in range(20)))
+        late = [answer for answer in answers if answer.status_code == 429]
+        assert late and late[0].json()["code"] == "too_many_requests" and late[0].headers["retry-after"]
+        assert (await http.get("/groups", headers=second)).status_code == 200, "one does not slow another"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -246,17 +222,13 @@ def test_a_link_in_place_of_a_token_file_is_not_taken_for_it(tmp_path: Path) -> 
     assert link.is_symlink() and tokens.TokenFile(link).find(secret) == made, "it may be read by it"
 
 
-def test_a_flood_without_tokens_takes_nothing_from_health_checks(tmp_path: Path) -> None:
+async def test_a_flood_without_tokens_takes_nothing_from_health_checks(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     tokens.create(path, "x", "viewer", None)
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
-            flood = [(await http.get("/groups", headers=bearer("guess"))).status_code for _ in range(40)]
-            assert set(flood) == {401, 429}
-            assert (await http.get("/healthz")).status_code == 200
-
-    run(scenario())
+    async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
+        flood = [(await http.get("/groups", headers=bearer("guess"))).status_code for _ in range(40)]
+        assert set(flood) == {401, 429}
+        assert (await http.get("/healthz")).status_code == 200
 
 
 def test_a_bucket_fills_again() -> None:
@@ -268,35 +240,31 @@ def test_a_bucket_fills_again() -> None:
     assert all(access.Bucket(0, 0).take() == 0 for _ in range(100))
 
 
-def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 1)
-
-    async def scenario() -> None:
-        async with lab(star(3), rates=[50.0]) as it, FabricManagerClient(it.manager.url) as client:
-            it.manager.groups.admission.caps = Caps(groups=1)
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=8)
-            await server.start()
-            try:
-                async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
-                    it.world.sizes["/srv/file"] = 50_000_000
-                    one = await http.post("/groups", json=ORDER)
-                    assert one.status_code == 201
-                    more = await http.post("/groups", json=ORDER)
-                    assert (more.status_code, more.json()["state"]) == (201, "queued"), "it can wait"
-                    async with http.stream("GET", "/events") as stream:
-                        chunks = stream.aiter_bytes()  # one that nobody holds is closed, and the stream with it
-                        await anext(chunks)
-                        other = await http.get("/events")
-                        assert (other.status_code, other.json()["code"]) == (429, "too_many_streams")
-                    await http.post(one.headers["location"] + "/cancel")
-                    await it.end(one.json())
-                    await until(lambda: it.manager.groups.get(more.json()["id"]).state == "running", "its turn")
-                    await http.post(more.headers["location"] + "/cancel")
-                    await it.end(more.json())
-            finally:
-                await server.stop()
-
-    run(scenario())
+    async with lab(star(3), rates=[50.0]) as it, FabricManagerClient(it.manager.url) as client:
+        it.manager.groups.admission.caps = Caps(groups=1)
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=8)
+        await server.start()
+        try:
+            async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
+                it.world.sizes["/srv/file"] = 50_000_000
+                one = await http.post("/groups", json=ORDER)
+                assert one.status_code == 201
+                more = await http.post("/groups", json=ORDER)
+                assert (more.status_code, more.json()["state"]) == (201, "queued"), "it can wait"
+                async with http.stream("GET", "/events") as stream:
+                    chunks = stream.aiter_bytes()  # one that nobody holds is closed, and the stream with it
+                    await anext(chunks)
+                    other = await http.get("/events")
+                    assert (other.status_code, other.json()["code"]) == (429, "too_many_streams")
+                await http.post(one.headers["location"] + "/cancel")
+                await it.end(one.json())
+                await until(lambda: it.manager.groups.get(more.json()["id"]).state == "running", "its turn")
+                await http.post(more.headers["location"] + "/cancel")
+                await it.end(more.json())
+        finally:
+            await server.stop()
 
 
 def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,42 +296,35 @@ def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyP
     assert run(scenario()) == [429] * 4 + [503] * 2 + [503]
 
 
-def test_connections_have_a_limit() -> None:
-    async def scenario() -> None:
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=2)
-            await server.start()
-            host, _, port = server.address.rpartition(":")
-            held = [await asyncio.open_connection(host, int(port)) for _ in range(2)]
-            reader, writer = await asyncio.open_connection(host, int(port))
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            for _, one in held:
-                one.close()
-            writer.close()
-            await server.stop()
-
-    run(scenario())
+async def test_connections_have_a_limit() -> None:
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"), connections=2)
+        await server.start()
+        host, _, port = server.address.rpartition(":")
+        held = [await asyncio.open_connection(host, int(port)) for _ in range(2)]
+        reader, writer = await asyncio.open_connection(host, int(port))
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        for _, one in held:
+            one.close()
+        writer.close()
+        await server.stop()
 
 
-def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_on_which_no_request_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datacast.services.connection.SILENCE_S", 0.3)
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
-            await server.start()
-            host, _, port = server.address.rpartition(":")
-            for said in (b"", b"GET /healthz HTTP/1.1\r\nhost: "):
-                reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(said)
-                assert await asyncio.wait_for(reader.read(), 60) == b""
-                writer.close()
-            await server.stop()
-
-    run(scenario())
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+        await server.start()
+        host, _, port = server.address.rpartition(":")
+        for said in (b"", b"GET /healthz HTTP/1.1\r\nhost: "):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(said)
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+            writer.close()
+        await server.stop()
 
 
-def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from datacast.services.authority import Authority as Real
     from datacast.services.authority import Identity
 
@@ -371,41 +332,37 @@ def test_https_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     cert, key = real.issue(Identity.parse("controller/main"), ip=["127.0.0.1"])
     path = tmp_path / "tokens.json"
     _, secret = tokens.create(path, "x", "viewer")
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        app = make_app(client, tokens=tokens.TokenFile(path))
+        context = tls.https_context(str(cert), str(key))
+        server = HttpServer(app, listen("127.0.0.1:0"), context)
+        await server.start()
 
-    async def scenario() -> None:
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            app = make_app(client, tokens=tokens.TokenFile(path))
-            context = tls.https_context(str(cert), str(key))
-            server = HttpServer(app, listen("127.0.0.1:0"), context)
-            await server.start()
+        def ask(url: str = server.url) -> list[Any]:
+            with ControllerClient(url, token=secret) as asking:
+                return asking.groups()
 
-            def ask(url: str = server.url) -> list[Any]:
-                with ControllerClient(url, token=secret) as asking:
-                    return asking.groups()
-
-            try:
-                assert server.url.startswith("https://")
-                with pytest.raises(Problem, match="is not believed") as unknown:
-                    await asyncio.to_thread(ask)
-                assert "$DATACAST_CA" in unknown.value.remedy
-                monkeypatch.setenv("DATACAST_CA", str(real.ca))
-                assert await asyncio.to_thread(ask) == []
-                with pytest.raises(Problem, match="mismatch") as elsewhere:
-                    await asyncio.to_thread(ask, server.url.replace("127.0.0.1", "localhost"))
-                assert "--dns or --ip" in elsewhere.value.remedy
-                begin = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
-                who = Identity.parse("controller/main")
-                context.load_cert_chain(*real.issue(who, ip=["127.0.0.1"], begin=begin, days=-1, stem=tmp_path / "old"))
-                with pytest.raises(Problem, match="has expired") as ended:
-                    await asyncio.to_thread(ask)
-                assert "`datacast certs renew DIR`" in ended.value.remedy
-            finally:
-                await server.stop()
-
-    run(scenario())
+        try:
+            assert server.url.startswith("https://")
+            with pytest.raises(Problem, match="is not believed") as unknown:
+                await asyncio.to_thread(ask)
+            assert "$DATACAST_CA" in unknown.value.remedy
+            monkeypatch.setenv("DATACAST_CA", str(real.ca))
+            assert await asyncio.to_thread(ask) == []
+            with pytest.raises(Problem, match="mismatch") as elsewhere:
+                await asyncio.to_thread(ask, server.url.replace("127.0.0.1", "localhost"))
+            assert "--dns or --ip" in elsewhere.value.remedy
+            begin = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
+            who = Identity.parse("controller/main")
+            context.load_cert_chain(*real.issue(who, ip=["127.0.0.1"], begin=begin, days=-1, stem=tmp_path / "old"))
+            with pytest.raises(Problem, match="has expired") as ended:
+                await asyncio.to_thread(ask)
+            assert "`datacast certs renew DIR`" in ended.value.remedy
+        finally:
+            await server.stop()
 
 
-def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path) -> None:
+async def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     secret = tokens.create(path, "me", "viewer")[1]
     (tmp_path / "token").write_text(secret + "\n")
@@ -416,32 +373,28 @@ def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path: Path
         words = (*args, "--controller", url)
         code, out, err = await asyncio.to_thread(command, *words, environment={**clean, **environment})
         return code, out + err
-
-    async def scenario() -> None:
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            app = make_app(client, tokens=tokens.TokenFile(path))
-            server = HttpServer(app, listen("127.0.0.1:0"))
-            await server.start()
-            url = server.url
-            try:
-                code, text = await datacast(url, "groups", "--json")
-                assert code == 2 and "no token was given" in text and "--token-file" in text
-                assert (await datacast(url, "groups", "--json", "--token-file", str(tmp_path / "token")))[0] == 0
-                assert (await datacast(url, "groups", "--json", DATACAST_TOKEN=secret))[0] == 0
-                own = tmp_path / ".config" / "datacast" / "token"
-                own.parent.mkdir(parents=True)
-                own.write_text(secret)
-                assert (await datacast(url, "groups", "--json"))[0] == 0
-                code, text = await datacast(url, "cancel", "g-1")
-                assert code == 2 and "takes the role operator" in text
-                code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "absent"))
-                assert code == 2 and "cannot read" in text
-                code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "bad"))
-                assert code == 2 and "holds spaces" in text
-            finally:
-                await server.stop()
-
-    run(scenario())
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        app = make_app(client, tokens=tokens.TokenFile(path))
+        server = HttpServer(app, listen("127.0.0.1:0"))
+        await server.start()
+        url = server.url
+        try:
+            code, text = await datacast(url, "groups", "--json")
+            assert code == 2 and "no token was given" in text and "--token-file" in text
+            assert (await datacast(url, "groups", "--json", "--token-file", str(tmp_path / "token")))[0] == 0
+            assert (await datacast(url, "groups", "--json", DATACAST_TOKEN=secret))[0] == 0
+            own = tmp_path / ".config" / "datacast" / "token"
+            own.parent.mkdir(parents=True)
+            own.write_text(secret)
+            assert (await datacast(url, "groups", "--json"))[0] == 0
+            code, text = await datacast(url, "cancel", "g-1")
+            assert code == 2 and "takes the role operator" in text
+            code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "absent"))
+            assert code == 2 and "cannot read" in text
+            code, text = await datacast(url, "groups", "--token-file", str(tmp_path / "bad"))
+            assert code == 2 and "holds spaces" in text
+        finally:
+            await server.stop()
 
 
 def test_a_token_never_travels_in_clear() -> None:

@@ -17,6 +17,8 @@ from datacast.services.connection import HEAD_MAX, WAITING_MAX
 from datacast.services.eventloop import run
 from datacast.services.service import HttpServer, install_problem_handlers, listen
 
+pytestmark = pytest.mark.uvloop
+
 Open = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 CHUNKED = b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -92,68 +94,51 @@ def test_what_is_no_request_is_answered_with_a_problem(said: bytes) -> None:
     ],
     ids=["line", "header", "headers", "chunk", "trailers", "trailer"],
 )
-def test_what_precedes_or_follows_a_body_has_a_limit(first: bytes, more: bytes) -> None:
-    async def scenario() -> bytes:
-        async with served() as open_:
-            return await answered(open_, first, *[more] * (2 + HEAD_MAX // len(more)))
-
+async def test_what_precedes_or_follows_a_body_has_a_limit(first: bytes, more: bytes) -> None:
     # Where it was closed with something unread, the answer may be lost on its way.
-    assert run(scenario())[:13] in (b"HTTP/1.1 400 ", b"")
+    async with served() as open_:
+        assert (await answered(open_, first, *[more] * (2 + HEAD_MAX // len(more))))[:13] in (b"HTTP/1.1 400 ", b"")
 
 
-def test_a_body_has_no_limit_of_the_connection_s() -> None:
+async def test_a_body_has_no_limit_of_the_connection_s() -> None:
     body = b"x" * (4 * HEAD_MAX)
     whole = b"POST /x HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
     chunked = [CHUNKED.replace(b"host: a", b"connection: close"), *[b"1\r\nx\r\n" * 1000] * 8, b"0\r\n\r\n"]
-
-    async def scenario() -> list[bytes]:
-        async with served() as open_:
-            return [await answered(open_, whole), await answered(open_, *chunked)]
-
-    first, second = run(scenario())
+    async with served() as open_:
+        first, second = [await answered(open_, whole), await answered(open_, *chunked)]
     assert first.endswith(b'{"took":%d}' % len(body)) and second.endswith(b'{"took":8000}')
 
 
-def test_many_requests_before_an_answer_end_the_connection() -> None:
+async def test_many_requests_before_an_answer_end_the_connection() -> None:
     """The parser would take each of them for a request to keep: 18 bytes become some thousand."""
     one, last = b"GET /slow HTTP/1.1\r\n\r\n", b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n"
-
-    async def scenario() -> tuple[bytes, bytes]:
-        async with served() as open_:
-            few = asyncio.create_task(answered(open_, one + last))
-            return await answered(open_, one * (WAITING_MAX + 2)), await few
-
-    many, few = run(scenario())
+    async with served() as open_:
+        few = asyncio.create_task(answered(open_, one + last))
+        many, few = await answered(open_, one * (WAITING_MAX + 2)), await few
     assert many.startswith(b"HTTP/1.1 400 ")
     assert few.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 404 " in few
 
 
 @pytest.mark.parametrize("part", [b"G", b"\r\n", b"GET /x HTTP/1.1\r\na: b"])
-def test_a_part_of_a_further_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch, part: bytes) -> None:
+async def test_a_part_of_a_further_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch, part: bytes) -> None:
     """Else some thousand of them would keep everybody else out for as long as they like."""
     monkeypatch.setattr(service, "KEPT_S", 0.3)
     one = b"GET /none HTTP/1.1\r\nhost: a\r\n\r\n"
-
-    async def scenario() -> bytes:
-        async with served() as open_:
-            return await answered(open_, one, part)
-
-    assert run(scenario()).count(b"HTTP/1.1 404 ") == 1
+    async with served() as open_:
+        assert (await answered(open_, one, part)).count(b"HTTP/1.1 404 ") == 1
 
 
-def test_a_connection_is_kept_between_requests_and_for_as_long_as_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_is_kept_between_requests_and_for_as_long_as_one_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(service, "KEPT_S", 0.4)
     slow, last = b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n", b"GET /none HTTP/1.1\r\nconnection: close\r\n\r\n"
-
-    async def scenario() -> bytes:
-        async with served() as open_:
-            return await answered(open_, slow[:20], slow[20:], b"", slow[:20], slow[20:] + last)
-
-    told = run(scenario())
+    async with served() as open_:
+        told = await answered(open_, slow[:20], slow[20:], b"", slow[:20], slow[20:] + last)
     assert told.count(b"HTTP/1.1 200 ") == 2 and told.count(b"HTTP/1.1 404 ") == 1
 
 
-def test_who_reads_nothing_of_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_reads_nothing_of_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that hangs, and whose kernel keeps the connection: its place among the streams would be taken for ever.
     One that reads slowly is waited for."""
     monkeypatch.setattr(connection, "STUCK_S", 1.0)
@@ -173,25 +158,21 @@ def test_who_reads_nothing_of_an_answer_is_given_up(monkeypatch: pytest.MonkeyPa
                 ended[who].set()
 
         return StreamingResponse(parts())
-
-    async def scenario() -> None:
-        server = HttpServer(app, listen("127.0.0.1:0"))
-        await server.start()
-        host, _, port = server.address.rpartition(":")
-        opened = []
-        try:
-            for who in (b"hangs", b"reads"):
-                reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(b"GET /" + who + b" HTTP/1.1\r\nhost: a\r\n\r\n")
-                opened.append((reader, writer))
-            async with asyncio.timeout(60):
-                while "hangs" not in ended or not ended["hangs"].is_set():
-                    assert await opened[1][0].read(1 << 20)
-                    await asyncio.sleep(0.05)
-            assert not ended["reads"].is_set()
-        finally:
-            for _, writer in opened:
-                writer.transport.abort()
-            await server.stop()
-
-    run(scenario())
+    server = HttpServer(app, listen("127.0.0.1:0"))
+    await server.start()
+    host, _, port = server.address.rpartition(":")
+    opened = []
+    try:
+        for who in (b"hangs", b"reads"):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET /" + who + b" HTTP/1.1\r\nhost: a\r\n\r\n")
+            opened.append((reader, writer))
+        async with asyncio.timeout(60):
+            while "hangs" not in ended or not ended["hangs"].is_set():
+                assert await opened[1][0].read(1 << 20)
+                await asyncio.sleep(0.05)
+        assert not ended["reads"].is_set()
+    finally:
+        for _, writer in opened:
+            writer.transport.abort()
+        await server.stop()

@@ -232,74 +232,63 @@ def url_of(server: HttpServer) -> str:
     return f"http://{server.address}"
 
 
-def test_a_mistake_of_a_service_is_a_problem_and_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
-    async def scenario() -> Problem:
-        app = FastAPI()
+async def test_a_mistake_of_a_service_is_a_problem_and_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    app = FastAPI()
 
-        @app.get("/broken")
-        async def broken() -> None:
-            raise KeyError("a mistake")
+    @app.get("/broken")
+    async def broken() -> None:
+        raise KeyError("a mistake")
 
-        async with served(app) as (server,), JsonClient(url_of(server)) as client:
-            with pytest.raises(Problem) as caught:
-                await client.request("GET", "/broken")
-            return caught.value
-
-    problem = run(scenario())
+    async with served(app) as (server,), JsonClient(url_of(server)) as client:
+        with pytest.raises(Problem) as caught:
+            await client.request("GET", "/broken")
+        problem = caught.value
     assert (problem.status, problem.code, problem.what) == (500, "internal", "/broken")
     assert "KeyError: 'a mistake'" in capfd.readouterr().err
 
 
-def test_who_waits_for_an_answer_when_the_service_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_an_answer_when_the_service_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "GRACE_S", 0.1)
+    app, begun = FastAPI(), asyncio.Event()
 
-    async def scenario() -> Problem:
-        app, begun = FastAPI(), asyncio.Event()
+    @app.get("/long")
+    async def long() -> None:
+        begun.set()
+        await asyncio.Event().wait()
 
-        @app.get("/long")
-        async def long() -> None:
-            begun.set()
-            await asyncio.Event().wait()
-
-        async with served(app) as (server,), JsonClient(url_of(server)) as client:
-            asked = asyncio.create_task(client.request("GET", "/long"))
-            await begun.wait()
-            await server.stop()
-            with pytest.raises(Problem) as caught:
-                await asked
-            return caught.value
-
-    problem = run(scenario())
+    async with served(app) as (server,), JsonClient(url_of(server)) as client:
+        asked = asyncio.create_task(client.request("GET", "/long"))
+        await begun.wait()
+        await server.stop()
+        with pytest.raises(Problem) as caught:
+            await asked
+        problem = caught.value
     assert (problem.status, problem.code) == (503, "ending"), problem
 
 
-def test_answers_of_something_that_is_none_of_our_services_are_problems() -> None:
+async def test_answers_of_something_that_is_none_of_our_services_are_problems() -> None:
     app = FastAPI()
     app.get("/text")(lambda: Response("<html>", status_code=502))
     app.get("/list")(lambda: Response("[1]", status_code=500))
     app.get("/odd")(lambda: Response('{"code": 7}', status_code=400))
     app.get("/page")(lambda: Response("<h1>Not Found</h1>", status_code=404))
     app.get("/other")(lambda: Response('{"detail": "Not Found"}', status_code=404))
-
-    async def scenario():
-        async with served(app) as [server], JsonClient(url_of(server)) as client:
-            found = []
-            for path in ("/text", "/list", "/odd", "/absent", "/page", "/other"):
-                with pytest.raises(Problem) as plain:
-                    await client.request("GET", path)
-                with pytest.raises(Problem) as stream:
-                    await anext(client.texts(path))
-                assert plain.value.to_json() == stream.value.to_json(), path
-                found.append((plain.value.status, plain.value.code))
-                if plain.value.code == "bad_answer":
-                    assert url_of(server) in plain.value.message and "not as Datacast does" in plain.value.message
-            return found
-
     none = (502, "bad_answer")  # another's 404 says nothing of a group
-    assert run(scenario()) == [none, none, (400, "7"), (404, "not_found"), none, none]
+    async with served(app) as [server], JsonClient(url_of(server)) as client:
+        found = []
+        for path in ("/text", "/list", "/odd", "/absent", "/page", "/other"):
+            with pytest.raises(Problem) as plain:
+                await client.request("GET", path)
+            with pytest.raises(Problem) as stream:
+                await anext(client.texts(path))
+            assert plain.value.to_json() == stream.value.to_json(), path
+            found.append((plain.value.status, plain.value.code))
+            if plain.value.code == "bad_answer":
+                assert url_of(server) in plain.value.message and "not as Datacast does" in plain.value.message
+    assert found == [none, none, (400, "7"), (404, "not_found"), none, none]
 
 
-def test_of_two_services_the_one_that_leads_is_asked() -> None:
+async def test_of_two_services_the_one_that_leads_is_asked() -> None:
     """One that follows names the other, or says only that it does not lead; one that is gone is passed over."""
     asked: list[str] = []
     leads, follows, waits = FastAPI(), FastAPI(), FastAPI()
@@ -313,42 +302,38 @@ def test_of_two_services_the_one_that_leads_is_asked() -> None:
     async def no_leader() -> None:
         asked.append("waits")
         raise Problem(503, NO_LEADER, "it does not lead", what="waits")
+    async with served(leads, follows, waits) as [leader, follower, waiter]:
 
-    async def scenario():
-        async with served(leads, follows, waits) as [leader, follower, waiter]:
+        @follows.api_route("/x", methods=["GET", "POST"])
+        async def elsewhere() -> Response:
+            asked.append("follows")
+            return Response(status_code=307, headers={"location": url_of(leader) + "/x"})
 
-            @follows.api_route("/x", methods=["GET", "POST"])
-            async def elsewhere() -> Response:
-                asked.append("follows")
-                return Response(status_code=307, headers={"location": url_of(leader) + "/x"})
-
-            for method in ("GET", "POST"):
-                for first in (follower, waiter):
-                    async with JsonClient(f"{url_of(first)},{url_of(leader)}") as client:
-                        assert await client.request(method, "/x") == {"n": 1}
-                        assert client.url == url_of(leader)
-            async with JsonClient(f"{url_of(follower)},{url_of(leader)}") as client:
-                assert await anext(client.texts("/x")) == '{"n":1}' and client.url == url_of(leader)
-            async with JsonClient(f"{url_of(waiter)},{url_of(leader)}") as client:
-                with pytest.raises(Problem, match="it does not lead"):
-                    await anext(client.texts("/x"))
-                assert client.url == url_of(leader)
-            async with JsonClient(f"{url_of(follower)},{url_of(waiter)}") as client:
-                with pytest.raises(Unreachable):
-                    await client.request("GET", "/x")
-        async with JsonClient(f"{url_of(leader)},{url_of(waiter)}") as client:
-            with pytest.raises(Unreachable) as gone:
-                await client.request("POST", "/x")
-            with pytest.raises(Unreachable) as stream:
+        for method in ("GET", "POST"):
+            for first in (follower, waiter):
+                async with JsonClient(f"{url_of(first)},{url_of(leader)}") as client:
+                    assert await client.request(method, "/x") == {"n": 1}
+                    assert client.url == url_of(leader)
+        async with JsonClient(f"{url_of(follower)},{url_of(leader)}") as client:
+            assert await anext(client.texts("/x")) == '{"n":1}' and client.url == url_of(leader)
+        async with JsonClient(f"{url_of(waiter)},{url_of(leader)}") as client:
+            with pytest.raises(Problem, match="it does not lead"):
                 await anext(client.texts("/x"))
-        return gone.value, stream.value
-
-    gone, stream = run(scenario())
+            assert client.url == url_of(leader)
+        async with JsonClient(f"{url_of(follower)},{url_of(waiter)}") as client:
+            with pytest.raises(Unreachable):
+                await client.request("GET", "/x")
+    async with JsonClient(f"{url_of(leader)},{url_of(waiter)}") as client:
+        with pytest.raises(Unreachable) as gone:
+            await client.request("POST", "/x")
+        with pytest.raises(Unreachable) as stream:
+            await anext(client.texts("/x"))
+    gone, stream = gone.value, stream.value
     assert gone.refused and stream.refused and gone.code == "unreachable"
     assert asked[:4] == ["follows", "leads", "waits", "leads"]
 
 
-def test_those_that_hear_at_once_that_a_service_is_gone_go_to_the_next_one_together() -> None:
+async def test_those_that_hear_at_once_that_a_service_is_gone_go_to_the_next_one_together() -> None:
     """A worker has two streams and asks besides, all by one client: were each to move it on by one, it would pass by
     the one that leads now, and come back to the one that is gone."""
     app = FastAPI()
@@ -362,22 +347,18 @@ def test_those_that_hear_at_once_that_a_service_is_gone_go_to_the_next_one_toget
             raise OSError("it dies")
 
         return StreamingResponse(texts())
-
-    async def scenario():
-        async with served(FastAPI()) as [gone]:
-            nobody = url_of(gone)
-        async with served(app, app) as servers:
-            urls = [nobody, *map(url_of, servers)]
-            async with JsonClient(",".join(urls)) as client:
-                streams = [client.texts("/x") for _ in range(3)]
-                assert [*await asyncio.gather(*map(anext, streams))] == ["there"] * 3
-                assert client.url == urls[1]
-                ends.set()
-                ended = await asyncio.gather(*map(anext, streams), return_exceptions=True)
-                assert [type(one) for one in ended] == [Unreachable] * 3 and urls[1] in str(ended[2])
-                assert client.url == urls[2]
-
-    run(scenario())
+    async with served(FastAPI()) as [gone]:
+        nobody = url_of(gone)
+    async with served(app, app) as servers:
+        urls = [nobody, *map(url_of, servers)]
+        async with JsonClient(",".join(urls)) as client:
+            streams = [client.texts("/x") for _ in range(3)]
+            assert [*await asyncio.gather(*map(anext, streams))] == ["there"] * 3
+            assert client.url == urls[1]
+            ends.set()
+            ended = await asyncio.gather(*map(anext, streams), return_exceptions=True)
+            assert [type(one) for one in ended] == [Unreachable] * 3 and urls[1] in str(ended[2])
+            assert client.url == urls[2]
 
 
 def test_a_frame_that_is_too_long_or_cut_off_is_an_error() -> None:
@@ -411,45 +392,41 @@ def test_a_packed_record_that_was_damaged_is_an_error_of_the_store(damaged: str)
         load("{")
 
 
-def test_records_of_groups_of_several_sites_are_bounded_and_kept(
+async def test_records_of_groups_of_several_sites_are_bounded_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_groups, "KEPT_MAX", 2)
     long = ", ".join(f"site/host-{number}" for number in range(100_000))  # more than the store takes of a value
+    store = open_store(str(tmp_path / "d.sqlite"))
+    records = site_groups.SiteGroups(Kept(store))
+    records.begin([])
+    codes = []
 
-    async def scenario():
-        store = open_store(str(tmp_path / "d.sqlite"))
-        records = site_groups.SiteGroups(Kept(store))
-        records.begin([])
-        codes = []
+    async def refused(work) -> None:
+        with pytest.raises(Problem) as problem:
+            await work
+        codes.append((problem.value.status, problem.value.code))
 
-        async def refused(work) -> None:
-            with pytest.raises(Problem) as problem:
-                await work
-            codes.append((problem.value.status, problem.value.code))
-
-        await records.put("g-1", "one")
-        await records.put("g-2", "two")
-        await records.put("g-1", long)
-        again = site_groups.SiteGroups(Kept(store))
-        again.begin(await store.list(""))
-        assert again.all() == {"g-1": long, "g-2": "two"}
-        await records.put("g-1", "uno")
-        await refused(records.put("g-3", "three"))
-        await refused(records.put("g-1", "x" * (site_groups.TEXT_MAX + 1)))
-        await refused(records.delete("g-3"))
-        other = site_groups.SiteGroups(Kept(store))
-        other.begin(await store.list(""))
-        assert other.all() == records.all() == {"g-1": "uno", "g-2": "two"}
-        await other.put("g-1", "eins")
-        await records.put("g-1", "un")  # whoever leads writes alone: it may have been a write whose answer was lost
-        assert (await store.get(SITE_GROUPS + "g-1")).value == packed(b"un")
-        await other.delete("g-1")
-        assert other.all() == {"g-2": "two"}
-        await store.close()
-        return codes
-
-    assert run(scenario()) == [
+    await records.put("g-1", "one")
+    await records.put("g-2", "two")
+    await records.put("g-1", long)
+    again = site_groups.SiteGroups(Kept(store))
+    again.begin(await store.list(""))
+    assert again.all() == {"g-1": long, "g-2": "two"}
+    await records.put("g-1", "uno")
+    await refused(records.put("g-3", "three"))
+    await refused(records.put("g-1", "x" * (site_groups.TEXT_MAX + 1)))
+    await refused(records.delete("g-3"))
+    other = site_groups.SiteGroups(Kept(store))
+    other.begin(await store.list(""))
+    assert other.all() == records.all() == {"g-1": "uno", "g-2": "two"}
+    await other.put("g-1", "eins")
+    await records.put("g-1", "un")  # whoever leads writes alone: it may have been a write whose answer was lost
+    assert (await store.get(SITE_GROUPS + "g-1")).value == packed(b"un")
+    await other.delete("g-1")
+    assert other.all() == {"g-2": "two"}
+    await store.close()
+    assert codes == [
         (429, "too_many_groups"),
         (413, "too_large"),
         (404, "group_not_found"),
@@ -462,13 +439,10 @@ def test_a_body_that_is_not_there_is_named_as_such() -> None:
     assert [field["field"] for field in found.fields] == ["body", "receivers"] and found.what == "body"
 
 
-def test_a_server_that_has_stopped_listens_no_more() -> None:
-    async def scenario() -> None:
-        server = HttpServer(FastAPI(), listen("127.0.0.1:0"))
-        await server.start()
-        host, _, port = server.address.rpartition(":")
-        await server.stop()
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(host, int(port))
-
-    run(scenario())
+async def test_a_server_that_has_stopped_listens_no_more() -> None:
+    server = HttpServer(FastAPI(), listen("127.0.0.1:0"))
+    await server.start()
+    host, _, port = server.address.rpartition(":")
+    await server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, int(port))

@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "services_kit"))
-
 from etcd import Etcd
 
 from datacast.services.store import Store, open_store

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
-from small import run, until
+from small import until
 
 from datacast.services.store import Conflict, Entry, Guard, Lost, Store, StoreError
 from datacast.services.store.base import VALUE_MAX
@@ -14,19 +15,17 @@ from datacast.services.store.base import VALUE_MAX
 Opened = Callable[[], Store]
 
 
-def scenario(opened: Opened, work) -> None:
-    async def whole() -> None:
-        store = opened()
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    run(whole(), 30)
+@asynccontextmanager
+async def store_of(opened: Opened) -> AsyncIterator[Store]:
+    store = opened()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
-def test_a_value_is_there_after_another_opening(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_value_is_there_after_another_opening(opened: Opened) -> None:
+    async with store_of(opened) as store:
         assert await store.get("groups/g-1") is None
         revision = await store.put("groups/g-1", "ünï\n1", 0)
         other = opened()
@@ -34,11 +33,9 @@ def test_a_value_is_there_after_another_opening(opened: Opened) -> None:
         await other.close()
         assert found and (found.value, found.revision) == ("ünï\n1", revision)
 
-    scenario(opened, work)
 
-
-def test_nothing_is_overwritten_unseen(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_nothing_is_overwritten_unseen(opened: Opened) -> None:
+    async with store_of(opened) as store:
         first = await store.put("a", "1", 0)
         with pytest.raises(Conflict, match=f"a has revision {first}, not 0"):
             await store.put("a", "2", 0)
@@ -53,33 +50,27 @@ def test_nothing_is_overwritten_unseen(opened: Opened) -> None:
         with pytest.raises(Conflict):
             await store.put("a", "4", second)
 
-    scenario(opened, work)
 
-
-def test_a_write_whose_answer_was_lost_is_no_conflict_with_itself(forgetful) -> None:
+async def test_a_write_whose_answer_was_lost_is_no_conflict_with_itself(forgetful) -> None:
     """It is asked for again, and finds what it wrote."""
-
-    async def work() -> None:
-        async with forgetful.store() as store:
-            forgetful.lose = 1
-            first = await store.put("a", "1", 0)
-            assert (await store.get("a")) == Entry("a", "1", first)
-            leads = await store.put("leader", "me", 0)
-            forgetful.lose = 2
-            second = await store.put("a", "2", first, guard=Guard("leader", leads))
-            assert (await store.get("a")) == Entry("a", "2", second)
-            forgetful.lose = 1
-            await store.delete("a", second)
-            assert await store.get("a") is None
-            with pytest.raises(Conflict):
-                await store.put("leader", "another", 0)
-            assert forgetful.lost in (0, 4)
-
-    run(work(), 30)
+    async with forgetful.store() as store:
+        forgetful.lose = 1
+        first = await store.put("a", "1", 0)
+        assert (await store.get("a")) == Entry("a", "1", first)
+        leads = await store.put("leader", "me", 0)
+        forgetful.lose = 2
+        second = await store.put("a", "2", first, guard=Guard("leader", leads))
+        assert (await store.get("a")) == Entry("a", "2", second)
+        forgetful.lose = 1
+        await store.delete("a", second)
+        assert await store.get("a") is None
+        with pytest.raises(Conflict):
+            await store.put("leader", "another", 0)
+        assert forgetful.lost in (0, 4)
 
 
-def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
+    async with store_of(opened) as store:
         other = opened()
         revision = await store.put("a", "0", 0)
         puts = [(store, other)[i % 2].put("a", str(i), revision) for i in range(40)]
@@ -90,12 +81,10 @@ def test_of_many_writers_with_one_revision_one_wins(opened: Opened) -> None:
         found = await store.get("a")
         assert found and found.value == str(won[0])
 
-    scenario(opened, work)
-
 
 @pytest.mark.slow
-def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
+    async with store_of(opened) as store:
         names = [f"groups/g-{i:04}" for i in range(520)]
         for first in range(0, len(names), 40):  # asked for all at once, a busy store answers some too late
             await asyncio.gather(*(store.put(name, name, 0) for name in names[first : first + 40]))
@@ -103,12 +92,10 @@ def test_a_listing_holds_what_begins_with_the_prefix(opened: Opened) -> None:
         await store.put("groups0", "no", 0)
         assert [(e.key, e.value) for e in await store.list("groups/")] == [(name, name) for name in names]
 
-    scenario(opened, work)
-
 
 @pytest.mark.slow
-def test_a_listing_since_a_revision_holds_what_was_written_then_or_later(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_listing_since_a_revision_holds_what_was_written_then_or_later(opened: Opened) -> None:
+    async with store_of(opened) as store:
         names = [f"groups/g-{i:04}" for i in range(520)]
         written: dict[str, int] = {}
         for first in range(0, len(names), 40):
@@ -125,11 +112,9 @@ def test_a_listing_since_a_revision_holds_what_was_written_then_or_later(opened:
         assert await store.list("groups/", since + 1) == expected[1:]
         assert len(await store.list("groups/", min(written.values()))) == 520, "more than an answer of etcd holds"
 
-    scenario(opened, work)
 
-
-def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
+    async with store_of(opened) as store:
         mine = Guard("leader", await store.put("leader", "me", 0))
         held = await store.put("a", "1", 0, guard=mine)
         await store.put("leader", "you", mine.revision)
@@ -143,12 +128,10 @@ def test_a_deposed_leader_writes_nothing(opened: Opened) -> None:
         found = await store.get("a")
         assert found and found.value == "1" and await store.get("b") is None
 
-    scenario(opened, work)
-
 
 @pytest.mark.slow
-def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -> None:
+    async with store_of(opened) as store:
         lease = await store.grant(3.0)
         await store.put("leader", "me", 0, lease=lease)
         await store.put("kept", "x", 0)
@@ -163,26 +146,22 @@ def test_keys_go_with_their_lease_and_stay_while_it_is_renewed(opened: Opened) -
             await store.put("leader", "me", 0, lease=lease)
         assert await store.get("kept")
 
-    scenario(opened, work)
-
 
 async def _gone(store: Store, key: str) -> bool:
     return await store.get(key) is None
 
 
-def test_a_lease_given_back_ends_at_once(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_lease_given_back_ends_at_once(opened: Opened) -> None:
+    async with store_of(opened) as store:
         lease = await store.grant(60.0)
         await store.put("leader", "me", 0, lease=lease)
         await store.revoke(lease)
         await store.revoke(lease)
         assert await store.get("leader") is None
 
-    scenario(opened, work)
 
-
-def test_a_watch_tells_what_is_there_and_what_changes(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_watch_tells_what_is_there_and_what_changes(opened: Opened) -> None:
+    async with store_of(opened) as store:
         seen: list[tuple[str, str | None]] = []
 
         async def follow() -> None:
@@ -204,13 +183,9 @@ def test_a_watch_tells_what_is_there_and_what_changes(opened: Opened) -> None:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
-    scenario(opened, work)
 
-
-def test_a_value_that_no_driver_takes_is_refused(opened: Opened) -> None:
-    async def work(store: Store) -> None:
+async def test_a_value_that_no_driver_takes_is_refused(opened: Opened) -> None:
+    async with store_of(opened) as store:
         await store.put("a", "x" * VALUE_MAX, 0)
         with pytest.raises(StoreError, match="exceeds"):
             await store.put("b", "x" * (VALUE_MAX + 1), 0)
-
-    scenario(opened, work)

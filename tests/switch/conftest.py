@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from made import made
-from switch_rig import BINARY, BINARY_ASAN, ROOT, Rig
-
-sys.path.append(str(ROOT / "tests" / "services_kit"))
+from switch_rig import BINARY, BINARY_ASAN, Rig
 
 
 def _made(target: Path) -> Path:
