@@ -40,8 +40,8 @@ static void remove_all(struct unpacking *u, int dir, const char *name, unsigned 
 {
   if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
     return;
-  if (errno == EISDIR) /* and no link to somewhere else */
-    (void)fchmodat(dir, name, 0700, 0);
+  if (errno == EISDIR)
+    (void)fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW);
   int fd = open_in(u, dir, name, O_RDONLY | O_DIRECTORY);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (d == NULL) {
@@ -217,6 +217,34 @@ static int make(struct unpacking *u, const struct bundle *t, int folder)
   return error;
 }
 
+/* Whoever may write to the folder that it is made in can have put another one in its place, and links in that: what is made here
+ * would be made where these lead. It is whose the temporary file is, and nobody else gets into it from now on. */
+static int open_own(struct unpacking *u)
+{
+  struct stat st, file;
+  int fd = open_in(u, u->dir, u->temp, O_RDONLY | O_DIRECTORY);
+  if (fd < 0)
+    return -1;
+  if (fstat(fd, &st) == 0 && fstat(u->from, &file) == 0 && st.st_uid == file.st_uid && fchmod(fd, 0700) == 0)
+    return fd;
+  close(fd);
+  errno = ELOOP;
+  return -1;
+}
+
+/* It gets its name, which nothing has. NFS, Ceph, Lustre and others know no flags of a rename; without, a folder takes the place of
+ * an empty one at most. */
+static int rename_to(const struct unpacking *u)
+{
+  if (renameat2(u->dir, u->temp, u->dir, u->name, RENAME_NOREPLACE) == 0)
+    return 0;
+  if (errno != EINVAL)
+    return errno;
+  if (renameat(u->dir, u->temp, u->dir, u->name) == 0)
+    return 0;
+  return errno == ENOTDIR ? EEXIST : errno;
+}
+
 int unpack(struct unpacking *u)
 {
   struct bundle t = {0};
@@ -231,15 +259,15 @@ int unpack(struct unpacking *u)
     remove_all(u, u->dir, u->temp, 0); /* of an agent that was killed */
   if (error == 0 && mkdirat(u->dir, u->temp, 0700) < 0)
     error = errno;
-  int folder = error == 0 ? open_in(u, u->dir, u->temp, O_RDONLY | O_DIRECTORY) : -1;
+  int folder = error == 0 ? open_own(u) : -1;
   if (error == 0)
     error = folder < 0 ? errno : make(u, &t, folder);
   if (error == 0 && (fchmod(folder, 0755) < 0 || (u->sync && syncfs(folder) < 0)))
     error = errno;
   if (error == 0 && stopped(u))
     error = EINTR;
-  if (error == 0 && renameat2(u->dir, u->temp, u->dir, u->name, RENAME_NOREPLACE) < 0)
-    error = errno;
+  if (error == 0)
+    error = rename_to(u);
   if (error == 0 && u->sync)
     (void)fsync(u->dir);
   if (folder >= 0)
