@@ -1,5 +1,6 @@
 #include "datapath/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,16 +29,29 @@ bool log_level_parse(const char *text, enum log_level *out)
   return false;
 }
 
+/* Would a line hold up who writes it? A pipe whose reader hangs is full some time, and frames go on. */
+static bool is_full(void)
+{
+  struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+  return poll(&to, 1, 0) == 0;
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
+  static unsigned unread; /* atomic: lines since one was written */
   if (level > log_threshold)
     return;
+  if (is_full()) {
+    __atomic_add_fetch(&unread, 1, __ATOMIC_RELAXED);
+    return;
+  }
   struct timespec ts;
   struct tm tm;
   clock_gettime(CLOCK_REALTIME, &ts);
   localtime_r(&ts.tv_sec, &tm);
 
   char line[1024];
+  unsigned before = 0;
   size_t at = strftime(line, sizeof line, "%H:%M:%S", &tm);
   at += (size_t)snprintf(line + at, sizeof line - at, ".%03ld %s %s: ", ts.tv_nsec / 1000000, log_name, names[level]);
   va_list ap;
@@ -46,6 +60,8 @@ void log_write(enum log_level level, const char *format, ...)
   va_end(ap);
   if (n > 0)
     at += (size_t)n < sizeof line - at - 1 ? (size_t)n : sizeof line - at - 2;
+  if (at + 64 < sizeof line && (before = __atomic_exchange_n(&unread, 0, __ATOMIC_RELAXED)) > 0)
+    at += (size_t)sprintf(line + at, " (%u lines before this one were read by nobody)", before);
   for (size_t i = 0; i < at; i++) /* text of peers and file names may hold anything */
     if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
       line[i] = '?';

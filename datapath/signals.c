@@ -35,6 +35,7 @@ bool signals_block(struct signals *s, struct fault *why)
     sigaddset(&set, SIGUSR2);
   sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* a file longer than this process may write is one part's error, not its end */
   s->watch = (struct watch){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal};
   s->stop = NULL;
   return s->watch.fd >= 0 || fault_set(why, "io", "signals: %s", strerror(errno));

@@ -1,8 +1,10 @@
 /* What a fault says can always be told: it is UTF-8, whatever the names in it are, and wherever it was cut off. */
 #include "datapath/log.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "datapath/tests/check.h"
 
@@ -53,8 +55,34 @@ static void test_a_text_that_is_cut_off(void)
   }
 }
 
+/* Who reads the log, and stops reading, holds up no thread that writes to it. */
+static void test_a_log_that_nobody_reads(void)
+{
+  static char text[1 << 16];
+  int end[2], before = dup(STDERR_FILENO);
+  CHECK(pipe(end) == 0 && fcntl(end[1], F_SETFL, O_NONBLOCK) == 0);
+  while (write(end[1], "x", 1) == 1)
+    continue;
+  CHECK(fcntl(end[1], F_SETFL, 0) == 0 && dup2(end[1], STDERR_FILENO) >= 0);
+  alarm(10);
+  log_info("nobody reads this");
+  log_info("nor this");
+  ssize_t n = read(end[0], text, sizeof text - 1);
+  bool only = n > 0 && text[n - 1] == 'x';
+  log_info("but this");
+  n = read(end[0], text, sizeof text - 1);
+  CHECK(dup2(before, STDERR_FILENO) >= 0);
+  alarm(0);
+  text[n > 0 ? n : 0] = '\0';
+  CHECK(only && strstr(text, "info: but this (2 lines before this one were read by nobody)\n") != NULL);
+  close(end[0]);
+  close(end[1]);
+  close(before);
+}
+
 int main(void)
 {
+  test_a_log_that_nobody_reads();
   test_letters_stay();
   test_what_is_no_letter_is_shown();
   test_a_text_that_is_cut_off();

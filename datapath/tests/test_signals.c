@@ -1,4 +1,4 @@
-/* Which signals end a daemon, and that one under nohup goes on when its terminal is closed. */
+/* Which signals end a daemon, and that one under nohup goes on when its terminal is closed, as one whose file may not grow. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +33,7 @@ int main(void)
   CHECK(ends(SIGINT, SIG_DFL));
   CHECK(ends(SIGHUP, SIG_DFL));
   CHECK(!ends(SIGHUP, SIG_IGN));
+  CHECK(raise(SIGXFSZ) == 0);    /* by signals_block ignored: what was written is an error, and told */
   CHECK(ends(SIGTERM, SIG_IGN)); /* whoever ignores it on its behalf: it must be possible to end a daemon */
   puts("signals: ok");
   return 0;
