@@ -80,6 +80,7 @@ static void finished(struct job *j)
   g->t_done_ns = loop_realtime_ns();
   log_info("group %s: %s is whole and verified (%llu bytes, %llu pieces came again)", g->id, j->name,
            (unsigned long long)g->layout.size, (unsigned long long)receiver_again(g));
+  left_save(&g->all->left);
   tell_done(g);
 }
 

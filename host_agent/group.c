@@ -15,17 +15,18 @@ static const char *const state_names[] = {"running", "done", "failed"};
 void groups_init(struct groups *all, struct host *host, uint32_t limit)
 {
   *all = (struct groups){.host = host, .limit = limit};
-  left_init(&all->left, host);
+  left_init(&all->left, all);
 }
 
 void groups_close(struct groups *all)
 {
-  for (const struct group *g = all->first; g != NULL && all->host->keep_partial; g = g->next)
-    if (g->receiver != NULL && g->state == GROUP_RUNNING)
-      left_add(&all->left, g->id, receiver_dest(g), g->lease_ms);
-  left_close(&all->left);
+  bool keep = all->host->keep_partial;
+  if (keep)
+    left_close(&all->left);
   while (all->first != NULL)
-    group_close(all->first, "the agent stops", all->host->keep_partial);
+    group_close(all->first, "the agent stops", keep);
+  if (!keep)
+    left_close(&all->left);
 }
 
 struct group *group_find(const struct groups *all, const char *id)
@@ -80,8 +81,10 @@ void group_fail(struct group *g, const struct fault *why)
     source_stop(g);
   if (g->fetching != NULL)
     fetching_stop(g);
-  if (g->receiver != NULL)
+  if (g->receiver != NULL) {
     receiver_stop(g, false);
+    left_save(&g->all->left);
+  }
   tell_failed(g);
 }
 
@@ -173,6 +176,8 @@ void group_close(struct group *g, const char *reason, bool keep)
     at = &(*at)->next;
   *at = g->next;
   all->n--;
+  if (g->role == ROLE_RECEIVER)
+    left_save(&all->left);
   below_clear(&g->below);
   loop_bury(all->host->loop, g);
 }
@@ -269,8 +274,6 @@ static struct group *create(struct groups *all, const char *id, const struct ope
     free(g);
     return NULL;
   }
-  if (g->receiver != NULL)
-    left_settle(&all->left, id, true);
   g->next = all->first;
   all->first = g;
   all->n++;
@@ -337,10 +340,12 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
   g->lease_ms = o.lease_ms;
   group_renew(g);
   if (o.role != ROLE_RELAY && g->state != GROUP_FAILED && !update(g, &o, whole, part, why)) {
-    if (fresh)
-      group_close(g, why->text, false);
+    if (fresh) /* what an agent before this one had of it is there for the next `open`, or goes with the note */
+      group_close(g, why->text, g->receiver != NULL && receiver_resumed(g));
     return false;
   }
+  if (fresh && g->receiver != NULL)
+    left_settle(&all->left, id, true);
   g->routed_n = n;
   if (fresh)
     log_info("group %s: opened as %s, %" PRIu64 " bytes, %d trees", g->id, role_names[g->role], g->layout.size, o.n);

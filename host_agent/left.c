@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host.h"
-#include "params.h"
+#include "group.h"
+#include "receiver.h"
 #include "target.h"
 
 struct left_part {
@@ -25,37 +25,55 @@ enum { NOTE_NAME = NAME_MAX_LEN + 32 };
 /* Agents of several hosts may share a folder. */
 static void note_name(const struct left *l, char to[NOTE_NAME], const char *more)
 {
-  snprintf(to, NOTE_NAME, ".%s.datacast-left%s", l->host->name, more);
+  snprintf(to, NOTE_NAME, ".%s.datacast-left%s", l->groups->host->name, more);
 }
 
-static void save(const struct left *l)
+static void add_row(json_t *rows, const char *group, const char *dest, uint64_t lease_ms)
 {
-  const struct roots *roots = &l->host->dest_roots;
-  char name[NOTE_NAME], fresh[NOTE_NAME];
-  if (roots->n == 0)
-    return;
-  note_name(l, name, "");
-  note_name(l, fresh, ".new");
-  if (l->first == NULL) {
-    (void)unlinkat(roots->root[0].fd, name, 0);
-    return;
-  }
+  json_array_append_new(rows, json_pack("[s,s,I]", group, dest, (json_int_t)lease_ms));
+}
+
+static json_t *rows_of(const struct left *l)
+{
   json_t *rows = json_array();
   for (const struct left_part *p = l->first; p != NULL; p = p->next)
-    json_array_append_new(rows, json_pack("[s,s,I]", p->group, p->dest, (json_int_t)p->lease_ms));
-  int fd = openat(roots->root[0].fd, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    add_row(rows, p->group, p->dest, p->lease_ms);
+  for (const struct group *g = l->groups->first; g != NULL; g = g->next)
+    if (g->receiver != NULL && g->state == GROUP_RUNNING)
+      add_row(rows, g->id, receiver_dest(g), g->lease_ms);
+  return rows;
+}
+
+/* Somebody else's file of that name is not written to. */
+static bool write_note(int dir, const char *name, const json_t *rows)
+{
+  (void)unlinkat(dir, name, 0);
+  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   bool ok = fd >= 0 && json_dumpfd(rows, fd, JSON_COMPACT) == 0;
-  if (fd >= 0)
-    close(fd);
-  if (!ok || renameat(roots->root[0].fd, fresh, roots->root[0].fd, name) < 0)
-    log_warn("%s/%s cannot be written (%s): files that nobody goes on with stay", roots->root[0].path, name,
-             strerror(errno));
+  return (fd < 0 || close(fd) == 0) && ok;
+}
+
+void left_save(struct left *l)
+{
+  char name[NOTE_NAME], fresh[NOTE_NAME];
+  if (l->groups == NULL || l->groups->host->dest_roots.n == 0)
+    return;
+  const struct root *root = l->groups->host->dest_roots.root;
+  json_t *rows = rows_of(l);
+  note_name(l, name, "");
+  note_name(l, fresh, ".new");
+  if (json_array_size(rows) == 0) {
+    (void)unlinkat(root->fd, name, 0);
+  } else if (!write_note(root->fd, fresh, rows) || renameat(root->fd, fresh, root->fd, name) < 0) {
+    log_warn("%s/%s cannot be written (%s): files that nobody goes on with stay", root->path, name, strerror(errno));
+    (void)unlinkat(root->fd, fresh, 0);
+  }
   json_decref(rows);
 }
 
 static json_t *read_note(const struct left *l)
 {
-  const struct roots *roots = &l->host->dest_roots;
+  const struct roots *roots = &l->groups->host->dest_roots;
   char name[NOTE_NAME];
   struct stat st;
   json_t *rows = NULL;
@@ -75,12 +93,11 @@ static json_t *read_note(const struct left *l)
 static void drop(struct left *l, struct left_part **at, bool keep)
 {
   struct left_part *p = *at;
+  const struct host *h = l->groups->host;
   *at = p->next;
-  if (!keep) {
-    log_info("group %s: nobody goes on with what this agent had of %s when it was stopped: that is removed", p->group,
+  if (!keep && target_drop_left(&h->dest_roots, p->dest, p->group, h->disk))
+    log_info("group %s: nobody goes on with what this agent had of %s when it ended: that is removed", p->group,
              p->dest);
-    target_drop_left(&l->host->dest_roots, p->dest, p->group, l->host->disk);
-  }
   free(p);
 }
 
@@ -90,12 +107,24 @@ static void expire(struct timer *t, dc_time now)
   (void)now;
   while (l->first != NULL)
     drop(l, &l->first, false);
-  save(l);
+  left_save(l);
 }
 
-void left_init(struct left *l, struct host *host)
+void left_init(struct left *l, struct groups *groups)
 {
-  *l = (struct left){.host = host, .over = {.fire = expire, .at = DC_NEVER}};
+  *l = (struct left){.groups = groups, .over = {.fire = expire, .at = DC_NEVER}};
+}
+
+static void add(struct left *l, const char *group, const char *dest, uint64_t lease_ms)
+{
+  size_t n = strlen(dest) + 1;
+  struct left_part *p = malloc(sizeof *p + n);
+  if (p == NULL)
+    return;
+  *p = (struct left_part){.next = l->first, .lease_ms = lease_ms};
+  snprintf(p->group, sizeof p->group, "%s", group);
+  memcpy(p->dest, dest, n);
+  l->first = p;
 }
 
 void left_open(struct left *l)
@@ -110,26 +139,14 @@ void left_open(struct left *l)
     if (json_unpack(row, "[s,s,I]", &group, &dest, &lease_ms) < 0 || !name_ok(group) || lease_ms < 0 ||
         lease_ms > LEASE_MAX_MS)
       continue;
-    left_add(l, group, dest, (uint64_t)lease_ms);
+    add(l, group, dest, (uint64_t)lease_ms);
     longest = (uint64_t)lease_ms > longest ? (uint64_t)lease_ms : longest;
   }
   json_decref(rows);
   if (l->first != NULL)
-    loop_timer(l->host->loop, &l->over, loop_clock() + LEASES_KEPT * longest * DC_MS);
+    loop_timer(l->groups->host->loop, &l->over, loop_clock() + LEASES_KEPT * longest * DC_MS);
   else
-    save(l);
-}
-
-void left_add(struct left *l, const char *group, const char *dest, uint64_t lease_ms)
-{
-  size_t n = strlen(dest) + 1;
-  struct left_part *p = malloc(sizeof *p + n);
-  if (p == NULL)
-    return;
-  *p = (struct left_part){.next = l->first, .lease_ms = lease_ms};
-  snprintf(p->group, sizeof p->group, "%s", group);
-  memcpy(p->dest, dest, n);
-  l->first = p;
+    left_save(l);
 }
 
 void left_settle(struct left *l, const char *group, bool keep)
@@ -137,16 +154,16 @@ void left_settle(struct left *l, const char *group, bool keep)
   struct left_part **at = &l->first;
   while (*at != NULL && strcmp((*at)->group, group) != 0)
     at = &(*at)->next;
-  if (*at == NULL)
-    return;
-  drop(l, at, keep);
-  save(l);
+  if (*at != NULL)
+    drop(l, at, keep);
+  left_save(l);
 }
 
 void left_close(struct left *l)
 {
-  loop_timer(l->host->loop, &l->over, DC_NEVER);
-  save(l);
+  loop_timer(l->groups->host->loop, &l->over, DC_NEVER);
+  left_save(l);
   while (l->first != NULL)
     drop(l, &l->first, true);
+  l->groups = NULL;
 }

@@ -468,6 +468,7 @@ void receiver_go(struct group *g)
 struct file *receiver_file(struct group *g) { return g->receiver->target.file; }
 const char *receiver_dest(const struct group *g) { return g->receiver->dest; }
 const char *receiver_name(const struct group *g) { return g->receiver->target.name; }
+bool receiver_resumed(const struct group *g) { return g->receiver->target.resumed; }
 
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count)
 {

@@ -33,6 +33,8 @@ json_t *receiver_status(struct group *g) __attribute__((nonnull));
 struct file *receiver_file(struct group *g) __attribute__((nonnull));
 const char *receiver_dest(const struct group *g) __attribute__((nonnull)); /* as its master named it */
 const char *receiver_name(const struct group *g) __attribute__((nonnull));
+/* Some of it had been received before it was opened. */
+bool receiver_resumed(const struct group *g) __attribute__((nonnull));
 bool receiver_holds(const struct group *g, uint64_t first, uint64_t count) __attribute__((nonnull));
 void receiver_stop(struct group *g, bool keep)
     __attribute__((nonnull)); /* no more interests; the temporary file goes */

@@ -232,32 +232,32 @@ static void temp_name(char to[256], const char *name, const char *group)
 
 /* ---- what another group left ---- */
 
-static const struct root *left_at(const struct roots *roots, const char *dest, const char *group, char folder[PATH_MAX],
-                                  char temp[256], struct fault *why)
+struct left_place {
+  const struct root *root;
+  char folder[PATH_MAX], temp[256];
+};
+
+static bool left_at(const struct roots *roots, const char *dest, const char *group, struct left_place *at,
+                    struct fault *why)
 {
   const char *rest;
   char name[256];
-  if (!name_ok(group)) {
-    fault_set(why, "bad_request", "unfinished must be the name of a group");
-    return NULL;
-  }
-  const struct root *root = roots_of(roots, dest, &rest, why);
-  if (root == NULL || !split(dest, rest, folder, name, why))
-    return NULL;
-  temp_name(temp, name, group);
-  return root;
+  if (!name_ok(group))
+    return fault_set(why, "bad_request", "unfinished must be the name of a group");
+  at->root = roots_of(roots, dest, &rest, why);
+  if (at->root == NULL || !split(dest, rest, at->folder, name, why))
+    return false;
+  temp_name(at->temp, name, group);
+  return true;
 }
 
-int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
-                struct fault *why)
+static int open_left(const struct left_place *at, const char *dest, const char *group, int flags, struct stat *st,
+                     struct fault *why)
 {
-  char folder[PATH_MAX], temp[256], path[PATH_MAX + 256];
-  const struct root *root = left_at(roots, dest, group, folder, temp, why);
-  if (root == NULL)
-    return -1;
-  snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", temp);
+  char path[PATH_MAX + 256];
+  snprintf(path, sizeof path, "%s%s%s", at->folder, at->folder[0] == '\0' ? "" : "/", at->temp);
   int more = flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY; /* openat2 wants no others with O_PATH */
-  int fd = root_open(root, path, flags | O_NOFOLLOW | more, 0);
+  int fd = root_open(at->root, path, flags | O_NOFOLLOW | more, 0);
   if (fd == -ENOENT)
     fault_set(why, "not_found", "%s: this host has nothing left of group %s there", dest, group);
   else if (fd < 0)
@@ -271,26 +271,35 @@ int target_left(const struct roots *roots, const char *dest, const char *group, 
   return -1;
 }
 
-void target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
+int target_left(const struct roots *roots, const char *dest, const char *group, int flags, struct stat *st,
+                struct fault *why)
 {
-  char folder[PATH_MAX], temp[256];
+  struct left_place at;
+  return left_at(roots, dest, group, &at, why) ? open_left(&at, dest, group, flags, st, why) : -1;
+}
+
+bool target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
+{
+  struct left_place at;
   struct fault why;
   struct stat st;
-  const struct root *root = left_at(roots, dest, group, folder, temp, &why);
-  int fd = root == NULL ? -1 : target_left(roots, dest, group, O_RDONLY, &st, &why);
-  int dir = fd < 0 ? -1 : root_open(root, folder, O_PATH | O_DIRECTORY, 0);
-  if (dir >= 0) {
-    (void)unlinkat(dir, temp, 0);
-    close(dir);
-  }
-  struct job *j = fd < 0 ? NULL : job_new(JOB_DROP);
+  int fd = left_at(roots, dest, group, &at, &why) ? open_left(&at, dest, group, O_RDONLY, &st, &why) : -1;
+  int dir = fd < 0 ? -1 : root_open(at.root, at.folder, O_PATH | O_DIRECTORY, 0);
   struct file *file = fd < 0 ? NULL : file_new(fd);
+  struct job *j = dir < 0 || file == NULL ? NULL : job_new(JOB_DROP);
+  if (dir >= 0)
+    (void)unlinkat(dir, at.temp, 0);
   if (j == NULL) {
     file_unref(file);
-    return;
+    if (dir >= 0)
+      close(dir);
+    return dir >= 0;
   }
   j->file = file;
+  j->dir = dir;
+  memcpy(j->temp, at.temp, sizeof j->temp);
   worker_submit(w, j, NULL);
+  return true;
 }
 
 bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fault *why)
@@ -461,7 +470,7 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   uint64_t first = size < ALLOCATE_FIRST ? size : ALLOCATE_FIRST;
   if (first > 0 && fallocate(fd, 0, 0, (off_t)first) < 0 && errno != EOPNOTSUPP) {
     target_fault(why, errno, dest);
-    target_close(t, false, NULL);
+    target_close(t, t->resumed, NULL);
     return false;
   }
   t->allocated = first;

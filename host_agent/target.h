@@ -44,8 +44,8 @@ bool target_left_layout(int fd, const char *dest, struct dc_layout *l, struct fa
 /* The digests of its blocks that were verified, zeros for the others. */
 void target_left_verified(int fd, const struct dc_layout *l, uint8_t (*digest)[32]) __attribute__((nonnull));
 
-/* Away with it; its blocks are freed by a job of `w`. */
-void target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
+/* Away with it, and with what was unpacked of it, by a job of `w`. False: there was nothing. */
+bool target_drop_left(const struct roots *roots, const char *dest, const char *group, struct worker *w)
     __attribute__((nonnull));
 
 /* The digests of the blocks that were verified once, zeros for the others. */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +23,21 @@ static const struct dc_layout layout = {.size = SIZE, .piece = PIECE, .per_block
 
 static bool descriptors = true;  /* there are some left */
 static bool for_the_last = true; /* also for the file that has its name */
+static bool room = true;         /* on the disk */
+
+int fstatfs(int fd, struct statfs *fs) /* no memory */
+{
+  (void)fd;
+  *fs = (struct statfs){0};
+  return 0;
+}
+
+int fallocate(int fd, int mode, off_t at, off_t len)
+{
+  (void)fd, (void)mode, (void)at, (void)len;
+  errno = ENOSPC;
+  return room ? 0 : -1;
+}
 
 int openat(int dir, const char *name, int flags, ...)
 {
@@ -89,6 +105,21 @@ static void what_cannot_be_opened_just_now_stays(struct worker *w)
   target_close(&t, false, w);
 }
 
+static void what_has_no_room_just_now_stays(struct worker *w)
+{
+  struct target t;
+  room = false;
+  CHECK(strcmp(opened(&t, "g"), "disk_full") == 0);
+  room = true;
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && !t.resumed);
+  target_close(&t, true, w);
+  room = false;
+  CHECK(strcmp(opened(&t, "g"), "disk_full") == 0);
+  room = true;
+  CHECK(strcmp(opened(&t, "g"), "") == 0 && t.resumed);
+  target_close(&t, false, w);
+}
+
 /* `t` is closed while the file gets its name, and opened again. */
 static void what_is_finished_late_is_whole(struct worker *w, bool keep)
 {
@@ -117,6 +148,7 @@ int main(void)
   snprintf(dest, sizeof dest, "%s/file", folder);
   what_is_noted_late_is_found(&w);
   what_cannot_be_opened_just_now_stays(&w);
+  what_has_no_room_just_now_stays(&w);
   what_is_finished_late_is_whole(&w, true);
   what_is_finished_late_is_whole(&w, false);
   worker_close(&w);

@@ -194,16 +194,16 @@ def stopped_half_way(net: Net, tmp_path: Path) -> None:
     transfer = begin(net, tmp_path)
     get_some(net, transfer)
     assert net.agents["b"].stop() == 0
-    assert len(net.agents["b"].leftovers()) == 2 and note(net).exists()
+    assert len(net.agents["b"].leftovers()) == 1 and note(net).exists()
 
 
 def test_an_agent_that_is_stopped_keeps_what_it_has_and_goes_on_with_it(pair: Net, tmp_path: Path) -> None:
     stopped_half_way(pair, tmp_path)
     pair.start("b", "--keep-partial")
     second = again(pair, tmp_path)
-    assert not note(pair).exists()
     assert finish(second)["blocks_resumed"] == HAD
-    assert pair.agents["b"].leftovers() == []
+    second.close()
+    assert pair.agents["b"].leftovers() == [] and not note(pair).exists()
 
 
 def test_what_a_stopped_agent_kept_of_a_group_that_is_over_goes(pair: Net, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_what_a_stopped_agent_kept_of_a_group_that_is_over_goes(pair: Net, tmp_p
     other = Transfer(pair, "a", kept.path, {"b": path_direct()}, {"b": str(pair.agents["b"].folder / "deep/er")}, "g-2")
     assert all(r["ok"] for r in other.open().values())
     pair.agents["b"].stop()
-    assert len(pair.agents["b"].leftovers()) == 3
+    assert len(pair.agents["b"].leftovers()) == 2
     (row,) = json.loads(note(pair).read_text())
     assert row == ["g-2", other.dest["b"], other.lease_ms]
     pair.start("b", "--keep-partial")
@@ -234,6 +234,35 @@ def test_what_a_stopped_agent_kept_goes_when_its_master_closes_the_group(pair: N
     client = pair.client("b")
     assert client.request("close", pair.member("b"), {"reason": "cancelled", "keep": False}, "g-1")["b"]["ok"]
     until(lambda: pair.agents["b"].leftovers() == [], "nothing left")
+
+
+def test_what_a_killed_agent_had_goes_when_nobody_goes_on_with_it(pair: Net, tmp_path: Path) -> None:
+    """Also what it had unpacked of a directory. The note never follows somebody else's link."""
+    victim = tmp_path / "victim"
+    victim.write_text("not ours")
+    note(pair).with_suffix(".datacast-left.new").hardlink_to(victim)
+    get_some(pair, begin(pair, tmp_path))
+    kill(pair, "b")
+    [name] = pair.agents["b"].leftovers()
+    (pair.agents["b"].folder / f"{name}+" / "shut").mkdir(parents=True)
+    (row,) = json.loads(note(pair).read_text())
+    note(pair).write_text(json.dumps([[*row[:2], 100]]))
+    pair.start("b")
+    until(lambda: pair.agents["b"].leftovers() == [] and not note(pair).exists(), "nothing left")
+    assert victim.read_text() == "not ours"
+
+
+def test_what_was_received_outlasts_an_open_that_is_refused(pair: Net, tmp_path: Path) -> None:
+    """It may be refused for a reason that passes: too many trees, another group's tree."""
+    first = begin(pair, tmp_path)
+    get_some(pair, first)
+    kill(pair, "b")
+    pair.start("b")
+    second = Transfer(pair, "a", first.path, {"b": path_direct()}, rate=RATE, piece=PIECE, per_block=PER_BLOCK)
+    refused = second.open(trees=[])["b"]
+    assert not refused["ok"] and len(pair.agents["b"].leftovers()) == 1, refused
+    assert [row[0] for row in json.loads(note(pair).read_text())] == ["g-1"], "it goes where nobody opens it again"
+    assert finish(again(pair, tmp_path))["blocks_resumed"] == HAD
 
 
 def test_another_digest_than_the_verified_one_is_refused(pair: Net, tmp_path: Path) -> None:
