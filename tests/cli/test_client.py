@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 import typer
 from commands import command
-from small import run, star, until
+from small import star, until
 
 from datacast.cli.arguments import with_receivers
 from datacast.cli.shards import with_holds, with_shards
@@ -246,26 +246,24 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_wrong_use_has_its_exit_code_and_names_the_thing() -> None:
-    async def scenario():
-        few = asyncio.Semaphore(3)  # twelve at once keep each other from starting
+async def test_wrong_use_has_its_exit_code_and_names_the_thing() -> None:
+    few = asyncio.Semaphore(3)  # twelve at once keep each other from starting
 
-        async def one(args: list[str], url: str) -> tuple[int, str, str]:
-            async with few:
-                return await datacast(*args, url=url)
+    async def one(args: list[str], url: str) -> tuple[int, str, str]:
+        async with few:
+            return await datacast(*args, url=url)
 
-        async with service([20_000.0]) as (_, url):
-            return await asyncio.gather(*(one(args, url) for args, _, _ in WRONG))
-
-    for (args, code, text), (exit_code, out, err) in zip(WRONG, run(scenario()), strict=True):
+    async with service([20_000.0]) as (_, url):
+        found = await asyncio.gather(*(one(args, url) for args, _, _ in WRONG))
+    for (args, code, text), (exit_code, out, err) in zip(WRONG, found, strict=True):
         assert exit_code == code and text in out + err and "Traceback" not in err, (args, exit_code, out, err)
 
 
 @pytest.mark.parametrize(
     "args", [["groups"], ["topology"], ["status", "x"], ["send", "/f", "--from", "a", "--to", "b"]]
 )
-def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
-    code, _, err = run(datacast(*args, url="http://127.0.0.1:9"))
+async def test_without_a_controller_the_remedy_is_told(args: list[str]) -> None:
+    code, _, err = await datacast(*args, url="http://127.0.0.1:9")
     assert code == 4
     why = "no controller answers at http://127.0.0.1:9: Connection refused; "
     assert f"{why}see that datacast-controller runs there, or name another with --controller" in " ".join(err.split())
@@ -320,7 +318,7 @@ async def test_topology_for_people_and_machines() -> None:
     assert len(json.loads(machine)["links"]) == 4
 
 
-def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itself(tmp_path) -> None:
+async def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itself(tmp_path) -> None:
     code = (
         "import sys; from datacast.cli.main import COMMANDS, main\n"
         "COMMANDS['datacast.cli.absent'] = {'absent': 'Not there.'}\n"
@@ -335,9 +333,9 @@ def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itself(tmp_
         out, err = await process.communicate()
         return out.decode(), err.decode()
 
-    out, _ = run(call("--help"))
+    out, _ = await call("--help")
     assert "code 0 []" in out and all(name in out for name in ("lab", "send", "trees", "sim", "doctor", "absent"))
-    out, err = run(call("absent"))
+    out, err = await call("absent")
     assert "code 1" in out and "`absent` cannot be loaded" in err and "datacast doctor" in err
 
 
@@ -347,7 +345,7 @@ def test_receivers() -> None:
     assert with_receivers(GroupSpec(), ["@rack"]) == GroupSpec(receiver_set="rack")
 
 
-def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch) -> None:
+async def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     state = {"name": "mine", "identity": "x", "slot": 0, "pid": 1, "started": 0, "rest": "http://127.0.0.1:9"}
@@ -355,12 +353,12 @@ def test_who_names_a_lab_and_no_controller_means_the_lab_s(tmp_path, monkeypatch
     monkeypatch.setenv("DATACAST_RUNTIME", str(tmp_path))
     monkeypatch.delenv("DATACAST_CONTROLLER", raising=False)
     monkeypatch.setenv("DATACAST_LAB", "mine")
-    code, _, err = run(datacast("groups"))
+    code, _, err = await datacast("groups")
     assert code == 4 and "no controller answers at http://127.0.0.1:9:" in err
     monkeypatch.setenv("DATACAST_LAB", "yours")
-    code, _, err = run(datacast("groups"))
+    code, _, err = await datacast("groups")
     assert code == 4 and "no lab 'yours' is up (DATACAST_LAB)" in err and "datacast lab status" in err
-    code, _, err = run(datacast("groups", url="http://127.0.0.1:11"))
+    code, _, err = await datacast("groups", url="http://127.0.0.1:11")
     assert code == 4 and "no controller answers at http://127.0.0.1:11:" in err
 
 

@@ -6,7 +6,7 @@ import json
 import signal
 
 import pytest
-from small import run, star
+from small import star
 from test_client import datacast, service, spawn
 
 from datacast.controller.app import make_app
@@ -204,15 +204,12 @@ async def test_events_of_a_group_that_there_is_not_are_not_waited_for() -> None:
     assert code == 3 and "no group 'g-nope'" in err
 
 
-def test_an_empty_name_is_wrong_usage() -> None:
+async def test_an_empty_name_is_wrong_usage() -> None:
     """As of a script's variable that is not set: no other address is asked in its place."""
-
-    async def scenario():
-        async with service([20_000.0]) as (_, url):
-            words = ["status", "cancel", "forget", "resume", "cordon", "uncordon", "events --group", "sets delete"]
-            return [(word, await datacast(*word.split(), "", url=url)) for word in words]
-
-    for word, (code, _, err) in run(scenario()):
+    async with service([20_000.0]) as (_, url):
+        words = ["status", "cancel", "forget", "resume", "cordon", "uncordon", "events --group", "sets delete"]
+        found = [(word, await datacast(*word.split(), "", url=url)) for word in words]
+    for word, (code, _, err) in found:
         assert code == 2 and "empty" in err, (word, code, err)
 
 

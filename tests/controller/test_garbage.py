@@ -26,7 +26,7 @@ def whole() -> int:
     return gc.get_stats()[2]["collections"]
 
 
-def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: None) -> None:
+async def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: None) -> None:
     text = json.dumps({f"h{n}": {"trees": {str(t): {"seq": n} for t in range(4)}} for n in range(500)})
 
     async def main() -> int:
@@ -38,19 +38,19 @@ def test_reports_that_come_and_go_have_nobody_look_through_everything(seconds: N
             await asyncio.sleep(0)
         return whole() - before
 
-    assert asyncio.run(garbage.beside(main())) == 0
+    assert await garbage.beside(main()) == 0
     gc.freeze()  # what other tests have left: Python looks when a quarter more has come
     gc.collect()
     tests = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     try:
-        assert asyncio.run(main()) > 0, "Python left to itself looks"
+        assert await main() > 0, "Python left to itself looks"
     finally:
         gc.set_threshold(*tests)
         gc.unfreeze()
 
 
-def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
+async def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
     """Python counts what comes less what goes: as much goes as comes here, and it would never look."""
 
     async def main() -> None:
@@ -64,10 +64,10 @@ def test_figures_that_replace_others_do_not_gather(seconds: None) -> None:
             await asyncio.sleep(0.05)
         raise AssertionError("they are looked through all at once some day")
 
-    asyncio.run(garbage.beside(main()))
+    await garbage.beside(main())
 
 
-def test_rings_that_outlive_a_look_are_found_soon_though_the_process_stays_as_it_is(seconds: None) -> None:
+async def test_rings_that_outlive_a_look_are_found_soon_though_the_process_stays_as_it_is(seconds: None) -> None:
     """What a request has brought hangs on such a ring: it was on its way at that look."""
 
     async def main() -> None:
@@ -84,10 +84,10 @@ def test_rings_that_outlive_a_look_are_found_soon_though_the_process_stays_as_it
         assert whole() == before
         raise AssertionError("they wait for the process to grow")
 
-    asyncio.run(garbage.beside(main()))
+    await garbage.beside(main())
 
 
-def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 100 << 20
     monkeypatch.setattr(garbage, "resident", lambda statm=None: size)
 
@@ -108,11 +108,11 @@ def test_rings_are_found_once_the_process_has_grown(seconds: None, monkeypatch: 
         await asyncio.sleep(0.05)
         assert whole() == before, "that was a quarter more"
 
-    asyncio.run(garbage.beside(main()))
+    await garbage.beside(main())
     assert gc.get_threshold()[0] != garbage.YOUNG
 
 
-def test_memory_that_is_free_goes_back_each_time_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_is_free_goes_back_each_time_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once per growth, and what it grows from is what was left after the last time."""
     monkeypatch.setattr(garbage, "LOOK_S", 0.0)
     size = [64 << 20]
@@ -132,7 +132,7 @@ def test_memory_that_is_free_goes_back_each_time_the_process_has_grown(monkeypat
             await looks()
             assert given == seen
 
-    asyncio.run(garbage.beside(main()))
+    await garbage.beside(main())
 
 
 async def test_nothing_looks_any_more_when_the_service_has_ended() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from small import bcube41, run, star, until
+from small import bcube41, star, until
 
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient
@@ -239,21 +239,18 @@ async def read_events(url: str, count: int, params: dict[str, str]) -> list[dict
     return events
 
 
-def test_server_sent_events_follow_a_group_to_its_end() -> None:
-    async def scenario():
-        async with lab(star(3), rates=[800.0]) as it, FabricManagerClient(it.manager.url) as client:
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
-            await server.start()
-            try:
-                before = it.manager.hub.streams
-                reading = asyncio.create_task(read_events(server.url, 10_000, {"topic": "groups"}))
-                await until(lambda: it.manager.hub.streams > before, "the stream is open")
-                group = await it.start("h0", ["h1", "h2"], 8_000_000)
-                return group, await asyncio.wait_for(reading, 60)
-            finally:
-                await server.stop()
-
-    group, events = run(scenario())
+async def test_server_sent_events_follow_a_group_to_its_end() -> None:
+    async with lab(star(3), rates=[800.0]) as it, FabricManagerClient(it.manager.url) as client:
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+        await server.start()
+        try:
+            before = it.manager.hub.streams
+            reading = asyncio.create_task(read_events(server.url, 10_000, {"topic": "groups"}))
+            await until(lambda: it.manager.hub.streams > before, "the stream is open")
+            group = await it.start("h0", ["h1", "h2"], 8_000_000)
+            events = await asyncio.wait_for(reading, 60)
+        finally:
+            await server.stop()
     assert events.pop(0)["type"] == "groups", "as it stood"
     assert {e["id"] for e in events} == {group["id"]}
     states = [e["state"] for e in events]
@@ -262,21 +259,18 @@ def test_server_sent_events_follow_a_group_to_its_end() -> None:
     assert fractions == sorted(fractions) and len(fractions) > 3
 
 
-def test_server_sent_events_say_why_they_end() -> None:
-    async def scenario():
-        async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
-            server = HttpServer(make_app(client), listen("127.0.0.1:0"))
-            await server.start()
-            try:
-                before = it.manager.hub.streams
-                reading = asyncio.create_task(read_events(server.url, 2, {"topic": "topology"}))
-                await until(lambda: it.manager.hub.streams > before, "the stream is open")
-                await it.world.agents["h1"].die()
-                return await asyncio.wait_for(reading, 60)
-            finally:
-                await server.stop()
-
-    events = run(scenario())
+async def test_server_sent_events_say_why_they_end() -> None:
+    async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
+        server = HttpServer(make_app(client), listen("127.0.0.1:0"))
+        await server.start()
+        try:
+            before = it.manager.hub.streams
+            reading = asyncio.create_task(read_events(server.url, 2, {"topic": "topology"}))
+            await until(lambda: it.manager.hub.streams > before, "the stream is open")
+            await it.world.agents["h1"].die()
+            events = await asyncio.wait_for(reading, 60)
+        finally:
+            await server.stop()
     assert [e["type"] for e in events] == ["topology", "node"] and events[1]["name"] == "h1"
 
 
@@ -319,6 +313,7 @@ async def test_a_stream_that_ends_before_it_begins_is_asked_for_again() -> None:
         async def events(self, *args: Any, **more: Any) -> AsyncIterator[str]:
             for text in ():
                 yield text
+
     transport = httpx.ASGITransport(app=make_app(Ending("http://127.0.0.1:9")))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         answer = await http.get("/events")

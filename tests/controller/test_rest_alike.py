@@ -12,7 +12,6 @@ from unittest.mock import MagicMock
 import httpx
 import pytest
 from made_records import group, topology
-from small import run
 
 from datacast.controller.app import make_app
 from datacast.fabric_manager.api import FabricManagerClient
@@ -64,7 +63,7 @@ def carried() -> list[str]:
     return sorted(name for name in operations(own()) if not name.split()[1].startswith(OPEN))
 
 
-def test_what_is_done_is_answered_with_the_status_that_is_described() -> None:
+async def test_what_is_done_is_answered_with_the_status_that_is_described() -> None:
     """In one test: to know the operations takes an app, and each test process would make it only to list them."""
 
     async def asked(operation: str) -> httpx.Response:
@@ -75,7 +74,7 @@ def test_what_is_done_is_answered_with_the_status_that_is_described() -> None:
     described, answered = {}, {}
     for name in carried():
         described[name] = [int(status) for status in operations(own())[name]["responses"] if status.startswith("2")]
-        answered[name] = [run(asked(name)).status_code]
+        answered[name] = [(await asked(name)).status_code]
     assert len(described) > 20 and answered == described
 
 

@@ -13,7 +13,7 @@ import httpx
 import made_records
 import pytest
 from fastapi import FastAPI
-from small import run, star, until
+from small import star, until
 
 from datacast.controller import group_rest
 from datacast.controller.app import make_app
@@ -256,35 +256,28 @@ async def test_who_changed_what_is_written_down(tmp_path: Path) -> None:
         Audit(tmp_path / "absent" / "log")
 
 
-def test_caps_are_kept_shown_and_taken_away(tmp_path: Path) -> None:
+async def test_caps_are_kept_shown_and_taken_away(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-
-    async def first() -> None:
-        async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
-            assert (await http.get("/caps")).json() == {"fabric_bps": None, "hosts": {}}
-            assert (await http.put("/caps/hosts/h1", json={"most_bps": 5_000_000})).status_code == 200
-            told = (await http.put("/caps/fabric", json={"most_bps": 80_000_000})).json()
-            assert told == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
-            hosts = {host["name"]: host["most_bps"] for host in (await http.get("/hosts")).json()}
-            assert hosts == {"h0": None, "h1": 5_000_000, "h2": None}
-            for path, status, code in (
-                ("/caps/hosts/nobody", 422, "unknown_host"), ("/caps/hosts/s", 422, "not_a_host"),
-            ):  # fmt: skip
-                answer = await http.put(path, json={"most_bps": 5_000_000})
-                assert (answer.status_code, answer.json()["code"]) == (status, code)
-            assert (await http.put("/caps/fabric", json={"most_bps": 3})).status_code == 422
-
-    async def second() -> None:
-        async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
-            assert (await http.get("/caps")).json() == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
-            assert it.manager.groups.divider._caps == (80_000_000, {"h1": 5_000_000}), "the next one keeps to it"
-            assert (await http.delete("/caps/fabric")).json()["fabric_bps"] is None
-            assert (await http.delete("/caps/hosts/h1")).json()["hosts"] == {}
-            answer = await http.delete("/caps/hosts/h1")
-            assert (answer.status_code, answer.json()["code"]) == (404, "no_cap")
-
-    run(first())
-    run(second())
+    async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
+        assert (await http.get("/caps")).json() == {"fabric_bps": None, "hosts": {}}
+        assert (await http.put("/caps/hosts/h1", json={"most_bps": 5_000_000})).status_code == 200
+        told = (await http.put("/caps/fabric", json={"most_bps": 80_000_000})).json()
+        assert told == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
+        hosts = {host["name"]: host["most_bps"] for host in (await http.get("/hosts")).json()}
+        assert hosts == {"h0": None, "h1": 5_000_000, "h2": None}
+        for path, status, code in (
+            ("/caps/hosts/nobody", 422, "unknown_host"), ("/caps/hosts/s", 422, "not_a_host"),
+        ):  # fmt: skip
+            answer = await http.put(path, json={"most_bps": 5_000_000})
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert (await http.put("/caps/fabric", json={"most_bps": 3})).status_code == 422
+    async with lab(star(3), store=store) as it, rest(it.manager.url) as http:
+        assert (await http.get("/caps")).json() == {"fabric_bps": 80_000_000, "hosts": {"h1": 5_000_000}}
+        assert it.manager.groups.divider._caps == (80_000_000, {"h1": 5_000_000}), "the next one keeps to it"
+        assert (await http.delete("/caps/fabric")).json()["fabric_bps"] is None
+        assert (await http.delete("/caps/hosts/h1")).json()["hosts"] == {}
+        answer = await http.delete("/caps/hosts/h1")
+        assert (answer.status_code, answer.json()["code"]) == (404, "no_cap")
 
 
 async def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
@@ -295,18 +288,16 @@ async def test_a_server_keeps_connections_for_longer_than_clients_do() -> None:
         assert server._server.config.timeout_keep_alive > 2 * client.connector._keepalive_timeout == 2 * KEPT_S
 
 
-def test_a_stream_whose_fabric_manager_goes_away_ends_with_an_event_that_says_so() -> None:
+async def test_a_stream_whose_fabric_manager_goes_away_ends_with_an_event_that_says_so() -> None:
     class Goes(FabricManagerClient):
         async def events(self, *_: Any) -> AsyncIterator[str]:
             yield '{"type": "hello"}'
             raise Problem(503, "unreachable", "no fabric manager at unix:/x")
 
-    async def scenario() -> str:
-        transport = httpx.ASGITransport(app=make_app(Goes("http://127.0.0.1:9")))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
-            return (await http.get("/events")).text
-
-    [told] = [json.loads(line[len("data: ") :]) for line in run(scenario()).splitlines() if line.startswith("data: ")]
+    transport = httpx.ASGITransport(app=make_app(Goes("http://127.0.0.1:9")))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+        lines = (await http.get("/events")).text.splitlines()
+    [told] = [json.loads(line[len("data: ") :]) for line in lines if line.startswith("data: ")]
     assert (told["type"], told["code"], told["status"]) == ("error", "unreachable", 503)
 
 
@@ -371,7 +362,7 @@ def test_no_answer_leaves_open_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("ends", ["breaks", "is cut off"])
-def test_a_change_that_gets_no_answer_is_written_down(tmp_path: Path, ends: str) -> None:
+async def test_a_change_that_gets_no_answer_is_written_down(tmp_path: Path, ends: str) -> None:
     """It may have been carried out."""
 
     class Client:
@@ -380,18 +371,15 @@ def test_a_change_that_gets_no_answer_is_written_down(tmp_path: Path, ends: str)
                 raise RuntimeError("what nobody has thought of")
             await asyncio.Event().wait()
 
-    async def body() -> None:
-        app = make_app(Client(), audit=Audit(tmp_path / "log"))  # type: ignore[arg-type]
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
-            asking = asyncio.create_task(http.put("/sets/a", json={"hosts": ["h0"]}))
-            if ends == "breaks":
-                assert (await asking).status_code == 500
-                return
+    app = make_app(Client(), audit=Audit(tmp_path / "log"))  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+        asking = asyncio.create_task(http.put("/sets/a", json={"hosts": ["h0"]}))
+        if ends == "breaks":
+            assert (await asking).status_code == 500
+        else:
             await asyncio.sleep(0.5)
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-
-    run(body())
     (line,) = [json.loads(text) for text in (tmp_path / "log").read_text().splitlines()]
     assert (line["method"], line["path"], line["status"]) == ("PUT", "/sets/a", 500)

@@ -230,6 +230,7 @@ async def test_a_host_that_crawls_holds_up_nobody_who_waits_for_a_connection_for
         came.release()
         await reader.read()
         writer.close()
+
     server = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -283,6 +284,7 @@ async def test_a_connection_that_others_were_let_go_beside_is_read_over_again() 
         reads.close()
         server.close()
         return len(there)
+
     async with asyncio.timeout(60.0):
         assert await steps() == 3
 

@@ -247,6 +247,7 @@ async def test_a_site_that_is_started_without_its_sites_for_a_while_ends_no_grou
     async def tell(self: peers.Peers, name: str, *_: Any) -> Any:
         asked.append(name)
         raise Problem(404, "no_sites", "this controller knows no other sites")
+
     async with two(tmp_path) as sites:
         ams, sfo = sites.values()
         ams.give(DATA)

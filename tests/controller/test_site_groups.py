@@ -107,6 +107,7 @@ async def test_groups_of_several_sites_are_found_as_others_are(query: str, there
     class Client:
         async def groups(self, *asked: Any, **filters: Any) -> list[Any]:
             return []
+
     group = site_group()
     sites = made_records.Sites(group)
     app = make_app(Client(), sites=sites)  # type: ignore[arg-type]
@@ -125,6 +126,7 @@ async def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: i
         async def groups(self, *asked: Any, after: str | None, limit: int, **filters: Any) -> list[Any]:
             first = others.index(after) + 1 if after is not None else 0
             return [made_records.summary(id=one) for one in others[first : first + limit]]
+
     app = make_app(Client(), sites=made_records.Sites(*every))  # type: ignore[arg-type]
     pages, url = list[list[str]](), f"/groups?limit={limit}"
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
@@ -274,17 +276,14 @@ async def test_a_part_that_did_not_hear_that_its_group_is_cancelled_hears_it_lat
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "resume"), ("POST", "receivers"), ("DELETE", "receivers/a1")]
 )  # fmt: skip
-def test_what_cannot_be_done_with_a_group_of_several_sites_is_not_said_of_one_that_is_not_there(
+async def test_what_cannot_be_done_with_a_group_of_several_sites_is_not_said_of_one_that_is_not_there(
     method: str, path: str
 ) -> None:
-    async def body() -> tuple[int, str]:
-        group = site_group()
-        sites = made_records.Sites(group)
-        app = make_app(FabricManagerClient("http://127.0.0.1:9"), sites=sites)  # type: ignore[arg-type]
-        transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-            body = {"host": "a1"} if path == "receivers" else None
-            answer = await http.request(method, f"/groups/{group.id}/{path}", json=body)
-            return answer.status_code, answer.json()["code"]
-
-    assert asyncio.run(body()) == (409, "several_sites")
+    group = site_group()
+    sites = made_records.Sites(group)
+    app = make_app(FabricManagerClient("http://127.0.0.1:9"), sites=sites)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        body = {"host": "a1"} if path == "receivers" else None
+        answer = await http.request(method, f"/groups/{group.id}/{path}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (409, "several_sites")

@@ -216,7 +216,7 @@ def test_figures_that_cannot_be_are_refused(told: dict[str, float]):
         Progress.model_validate(told)
 
 
-def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: pytest.MonkeyPatch):
+async def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(agents, "WALK_S", 0.2)
     reader, asked = agents.Agents(SimpleNamespace(), SimpleNamespace()), []  # type: ignore[arg-type]
 
@@ -226,7 +226,7 @@ def test_a_directory_that_an_agent_never_gets_through_is_given_up(monkeypatch: p
 
     monkeypatch.setattr(reader, "_read", walks)
     with pytest.raises(SiteError, match="looks through"):
-        asyncio.run(reader.read("h0", agents.What(path="/d"), 0, 0))
+        await reader.read("h0", agents.What(path="/d"), 0, 0)
     assert 1 < len(asked) < 10
 
 

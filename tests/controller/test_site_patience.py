@@ -51,6 +51,7 @@ async def test_one_that_takes_long_to_end_is_given_up_once_and_those_after_it_ar
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(10 * module.TICK_S)
+
     one = Patience()
     for work in (slow(), asyncio.Event().wait()):
         given_up = asyncio.create_task(one.of(work))
@@ -67,7 +68,7 @@ async def test_a_process_that_stood_still_has_waited_for_nobody() -> None:
     assert await Patience().of(came) == b"came"
 
 
-def test_an_answer_that_takes_as_many_turns_as_there_are_is_waited_for_however_long_each_is() -> None:
+async def test_an_answer_that_takes_as_many_turns_as_there_are_is_waited_for_however_long_each_is() -> None:
     """Each turn of the loop is longer than a tick: beside a load of 40 a site's bytes were asked for for ever."""
 
     async def answer() -> bytes:
@@ -76,4 +77,4 @@ def test_an_answer_that_takes_as_many_turns_as_there_are_is_waited_for_however_l
             await asyncio.sleep(0)
         return b"came"
 
-    assert asyncio.run(Patience().of(answer())) == b"came"
+    assert await Patience().of(answer()) == b"came"

@@ -25,17 +25,17 @@ async def _run(receive: Any, send: Any) -> int:
     return ended
 
 
-def test_whoever_goes_before_the_first_byte_leaves_no_stream_behind() -> None:
+async def test_whoever_goes_before_the_first_byte_leaves_no_stream_behind() -> None:
     async def gone() -> MutableMapping[str, Any]:
         return {"type": "http.disconnect"}
 
     async def stuck(message: MutableMapping[str, Any]) -> None:
         await asyncio.Event().wait()
 
-    assert asyncio.run(_run(gone, stuck)) == 1
+    assert await _run(gone, stuck) == 1
 
 
-def test_a_range_that_was_sent_ends_once() -> None:
+async def test_a_range_that_was_sent_ends_once() -> None:
     async def stays() -> MutableMapping[str, Any]:
         await asyncio.Event().wait()
         raise AssertionError
@@ -45,5 +45,5 @@ def test_a_range_that_was_sent_ends_once() -> None:
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    assert asyncio.run(_run(stays, send)) == 1
+    assert await _run(stays, send) == 1
     assert b"".join(m.get("body", b"") for m in sent) == b"data"

@@ -55,6 +55,7 @@ async def test_who_has_the_file_is_looked_up_once_for_a_resume(monkeypatch: pyte
     def counted(record: Record) -> dict[str, int | None]:
         asked[record.id] += 1
         return done(record)
+
     async with lab(star(40), rates=[800.0]) as it:
         made = await it.start("h0", [f"h{n}" for n in range(1, 40)], 10_000)
         await it.end(made)

@@ -19,7 +19,7 @@ import pytest
 from commands import command
 from plain import PlainClient
 from ports import free_ports
-from small import bcube41, run, star, until
+from small import bcube41, star, until
 
 from datacast.fabric_manager import groups, sets
 from datacast.fabric_manager.api.reports import Progress
@@ -277,24 +277,17 @@ async def kill_one(it: Any, like: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_after_a_loss_of_power_a_group_goes_on_or_says_what_is_missing(tmp_path: Path, there: bool) -> None:
+async def test_after_a_loss_of_power_a_group_goes_on_or_says_what_is_missing(tmp_path: Path, there: bool) -> None:
     database = str(tmp_path / "fm.sqlite")
-
-    async def before():
-        async with lab(star(3), rates=[20_000.0], store=database) as it:
-            done = await it.end(await it.start("h0", ["h1"], 1000))
-            # One that was running when the power went: in the database, with no master anywhere.
-            return done, await kill_one(it, done)
-
-    async def after(path: str):
-        async with lab(star(3), rates=[20_000.0], store=database) as it:
-            if there:
-                it.world.sizes[path] = 1000
-            first = await it.client.groups()
-            return first, await it.end({"id": "g-dead"}), await it.client.group(first[1]["id"])
-
-    done, path = run(before())
-    first, went_on, again = run(after(path))
+    async with lab(star(3), rates=[20_000.0], store=database) as it:
+        done = await it.end(await it.start("h0", ["h1"], 1000))
+        # One that was running when the power went: in the database, with no master anywhere.
+        path = await kill_one(it, done)
+    async with lab(star(3), rates=[20_000.0], store=database) as it:
+        if there:
+            it.world.sizes[path] = 1000
+        first = await it.client.groups()
+        went_on, again = await it.end({"id": "g-dead"}), await it.client.group(first[1]["id"])
     assert {g["id"]: g["state"] for g in first} == {done["id"]: "done", "g-dead": "running"}
     assert again == done
     if there:
@@ -303,31 +296,24 @@ def test_after_a_loss_of_power_a_group_goes_on_or_says_what_is_missing(tmp_path:
         assert went_on["state"] == "failed" and went_on["error"]["code"] == "not_found"
 
 
-def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_can_be_resumed(
+async def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_can_be_resumed(
     tmp_path: Path, monkeypatch
 ) -> None:
     database = str(tmp_path / "fm.sqlite")
-
-    async def before():
-        async with lab(star(3), rates=[20_000.0], store=database) as it:
-            return await kill_one(it, await it.end(await it.start("h0", ["h1", "h2"], 1000)))
-
-    async def after(path: str):
-        async with lab(star(3), rates=[20_000.0], store=database, agents=["h1", "h2"]) as it:
-            lost = await it.end({"id": "g-dead"})
-            with pytest.raises(Problem) as early:
-                await it.client.resume_group("g-dead")
-            it.world.sizes[path] = 1000
-            await it.world.add(["h0"], it.manager.signalling_address)
-            await it.client.resume_group("g-dead")
-            return lost, early.value, await it.end({"id": "g-dead"})
-
-    path = run(before())
+    async with lab(star(3), rates=[20_000.0], store=database) as it:
+        path = await kill_one(it, await it.end(await it.start("h0", ["h1", "h2"], 1000)))
     monkeypatch.setattr("datacast.fabric_manager.placing.AGENTS_WAIT_S", 0.3)
-    lost, early, resumed = run(after(path))
+    async with lab(star(3), rates=[20_000.0], store=database, agents=["h1", "h2"]) as it:
+        lost = await it.end({"id": "g-dead"})
+        with pytest.raises(Problem) as early:
+            await it.client.resume_group("g-dead")
+        it.world.sizes[path] = 1000
+        await it.world.add(["h0"], it.manager.signalling_address)
+        await it.client.resume_group("g-dead")
+        resumed = await it.end({"id": "g-dead"})
     assert lost["state"] == "failed" and lost["error"]["code"] == "interrupted"
     assert "the source h0 has no agent" in lost["error"]["message"]
-    assert early.code == "no_agent" and early.what == "h0"
+    assert early.value.code == "no_agent" and early.value.what == "h0"
     assert resumed["state"] == "done"
 
 
@@ -341,78 +327,74 @@ def test_after_a_loss_of_power_a_source_that_stays_away_is_named_and_the_group_c
         ("dies afterwards", signal.SIGTERM),
     ],
 )
-def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
+async def test_a_group_survives_a_fabric_manager_that_ends_and_is_started_again(
     tmp_path: Path, master: str, how: signal.Signals
 ) -> None:
     topology = tmp_path / "star.json"
     topology.write_text(json.dumps(_node_link(star(3))))
+    from fake_agents import World
 
-    async def scenario():
-        from fake_agents import World
+    world = World([100.0])  # a minute: a busy machine looks late
+    world.sizes["/f"] = 60_000_000
+    keeps = master == "lives"
+    lease_s = 4.0 if how == signal.SIGKILL else 60.0  # its end is waited for, or it is given back
+    manager, addresses = await start_process(tmp_path, topology, lease_s=lease_s, keeps=keeps)
+    client = PlainClient(addresses["http"])
+    second = None
+    try:
+        await world.add(["h0", "h1", "h2"], addresses["signalling"])
+        world.agents["h1"].stall_done = True  # it outlasts all that follows
+        group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
+        await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
+        flows = time.monotonic()
+        pid = (await client.request("GET", f"/groups/{group['id']}/master"))["pid"]
+        assert pid
 
-        world = World([100.0])  # a minute: a busy machine looks late
-        world.sizes["/f"] = 60_000_000
-        keeps = master == "lives"
-        lease_s = 4.0 if how == signal.SIGKILL else 60.0  # its end is waited for, or it is given back
-        manager, addresses = await start_process(tmp_path, topology, lease_s=lease_s, keeps=keeps)
-        client = PlainClient(addresses["http"])
-        second = None
-        try:
-            await world.add(["h0", "h1", "h2"], addresses["signalling"])
-            world.agents["h1"].stall_done = True  # it outlasts all that follows
-            group = await client.create_group({"source": "h0", "receivers": "all", "source_path": "/f"})
-            await until(lambda: world.sent_pieces.get(group["id"]), "data flows")
-            flows = time.monotonic()
-            pid = (await client.request("GET", f"/groups/{group['id']}/master"))["pid"]
-            assert pid
+        async def told():
+            return any(r["bytes"] for r in (await client.group(group["id"]))["receivers"].values())
 
-            async def told():
-                return any(r["bytes"] for r in (await client.group(group["id"]))["receivers"].values())
+        await until(told, "its master has told of it: what nobody heard of begins anew")
+        manager.send_signal(how)
+        await manager.wait()
+        if master == "dies before":
+            os.kill(pid, signal.SIGKILL)
+        sent = len(world.sent_pieces[group["id"]])
+        await until(lambda: len(world.sent_pieces[group["id"]]) > sent + 50, "data flows without it")
+        second, _ = await start_process(tmp_path, topology, addresses, keeps=keeps)
+        for agent in world.agents.values():
+            await agent.register(addresses["signalling"])
+        if master != "dies before":
 
-            await until(told, "its master has told of it: what nobody heard of begins anew")
-            manager.send_signal(how)
-            await manager.wait()
-            if master == "dies before":
-                os.kill(pid, signal.SIGKILL)
-            sent = len(world.sent_pieces[group["id"]])
-            await until(lambda: len(world.sent_pieces[group["id"]]) > sent + 50, "data flows without it")
-            second, _ = await start_process(tmp_path, topology, addresses, keeps=keeps)
-            for agent in world.agents.values():
-                await agent.register(addresses["signalling"])
-            if master != "dies before":
+            async def same():
+                return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] == pid
 
-                async def same():
-                    return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] == pid
+            await until(same, "its worker is back, and has it still")
+        if master == "dies afterwards":
+            os.kill(pid, signal.SIGKILL)
+        if master != "lives":
 
-                await until(same, "its worker is back, and has it still")
-            if master == "dies afterwards":
-                os.kill(pid, signal.SIGKILL)
-            if master != "lives":
+            async def other():
+                return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] not in (pid, None)
 
-                async def other():
-                    return (await client.request("GET", f"/groups/{group['id']}/master"))["pid"] not in (pid, None)
+            await until(other, "another worker has it")
+        world.agents["h1"].stall_done = False
+        world.rates = [20_000.0]
 
-                await until(other, "another worker has it")
-            world.agents["h1"].stall_done = False
-            world.rates = [20_000.0]
+        async def ended():
+            record = await client.group(group["id"])
+            return record if record["state"] not in ("starting", "running") else None
 
-            async def ended():
-                record = await client.group(group["id"])
-                return record if record["state"] not in ("starting", "running") else None
-
-            record = await until(ended, "the group ends")
-            return record, time.monotonic() - flows, world.violations
-        finally:
-            await client.close()
-            await world.stop()
-            for process in (manager, second):
-                if process and process.returncode is None:
-                    process.terminate()
-                if process:
-                    await process.wait()
-                    process._transport.close()
-
-    record, took, violations = run(scenario(), 300)
+        record = await until(ended, "the group ends")
+        took, violations = time.monotonic() - flows, world.violations
+    finally:
+        await client.close()
+        await world.stop()
+        for process in (manager, second):
+            if process and process.returncode is None:
+                process.terminate()
+            if process:
+                await process.wait()
+                process._transport.close()
     assert record["state"] == "done", record["error"]
     assert record["report"]["finish_s"] > took / 2 and violations == [], "since the first data, whoever leads now"
 
@@ -480,29 +462,24 @@ def _node_link(graph: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
+async def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
     socket_path = tmp_path / "fm.sock"
     topology = tmp_path / "star.json"
     topology.write_text(json.dumps(_node_link(star(2))))
+    process, addresses = await start_process(
+        tmp_path, topology, {"signalling": "127.0.0.1:0", "http": f"unix:{socket_path}"}
+    )
+    async with PlainClient(addresses["http"]) as client:
 
-    async def scenario():
-        process, addresses = await start_process(
-            tmp_path, topology, {"signalling": "127.0.0.1:0", "http": f"unix:{socket_path}"}
-        )
-        async with PlainClient(addresses["http"]) as client:
+        async def workers():
+            return [worker["pid"] for worker in (await client.health())["workers"]]
 
-            async def workers():
-                return [worker["pid"] for worker in (await client.health())["workers"]]
-
-            (pid, *_) = await until(workers, "a worker")
-        process.send_signal(signal.SIGINT)
-        code = await asyncio.wait_for(process.wait(), 60)
-        process._transport.close()
-        return code, pid
-
-    code, pid = run(scenario())
+        (pid, *_) = await until(workers, "a worker")
+    process.send_signal(signal.SIGINT)
+    code = await asyncio.wait_for(process.wait(), 60)
+    process._transport.close()
     assert code == 0 and not socket_path.exists()
-    run(until(lambda: not Path(f"/proc/{pid}").exists(), "a worker with nothing to do ends as well"))
+    await until(lambda: not Path(f"/proc/{pid}").exists(), "a worker with nothing to do ends as well")
 
 
 @pytest.mark.parametrize(

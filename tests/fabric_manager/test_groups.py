@@ -209,6 +209,7 @@ async def test_who_may_not_join_a_group_that_runs_is_told_why() -> None:
         with pytest.raises(Problem) as problem:
             await it.client.add_receiver(group["id"], host)
         return problem.value.status, problem.value.code
+
     wanted = [(409, "has_shards"), (422, "source_among_receivers"), (422, "unknown_host"), (409, "cordoned")]
     async with lab(star(5), rates=[300.0]) as it:
         it.world.sizes["/srv/file"] = 3_000_000

@@ -127,6 +127,7 @@ async def test_who_follows_has_read_what_ended_groups_there_are_before_it_leads(
     def ended(number: int, path: str = "/f") -> Record:
         spec = GroupSpec(source="h0", source_path=path, receivers=["h1"], dest_path="f")
         return Record(id=f"g-{number:08}", spec=spec, state="done", created_ns=number, request_key=f"x me/{number}")
+
     leader, other = manager(str(tmp_path / "d")), manager(str(tmp_path / "d"))
     await leader.start()
     kept, revisions = leader.groups.kept, {}

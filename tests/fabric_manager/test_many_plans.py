@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from small import run, star
+from small import star
 
 from datacast.fabric_manager import groups as module
 from datacast.fabric_manager.api import GroupSpec
@@ -58,26 +58,23 @@ async def test_who_asks_for_many_plans_holds_up_no_worker_that_is_to_start(
     assert (started, sum(one == n or isinstance(one, Problem) for n, one in enumerate(found))) == ("a worker", 64)
 
 
-def test_of_many_groups_that_wait_for_their_plans_no_more_begin_than_there_is_room_for(
+async def test_of_many_groups_that_wait_for_their_plans_no_more_begin_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "LIVE_MAX", 1)
     monkeypatch.setattr(Long, "check_deadline", lambda self: Long.let_go.wait())
     monkeypatch.setattr(module, "DryRun", Long)
     Long.let_go.clear()
-
-    async def scenario() -> list[str]:
-        store, fabric = open_store(":memory:"), Fabric(star(2))
-        for node in fabric.nodes.values():
-            node.registered = True
-        groups = Groups(fabric, Kept(store), lambda event: None)
-        spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], deadline_s=1.0, size=1 << 30)
-        asked = [asyncio.create_task(groups.create(spec, 1)) for _ in range(3)]
-        await asyncio.sleep(0)  # all have looked whether there is room
-        Long.let_go.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        await groups.stop()
-        await store.close()
-        return sorted(one.code if isinstance(one, Problem) else "made" for one in found)  # type: ignore[union-attr]
-
-    assert run(scenario()) == ["made", "too_many_groups", "too_many_groups"]
+    store, fabric = open_store(":memory:"), Fabric(star(2))
+    for node in fabric.nodes.values():
+        node.registered = True
+    groups = Groups(fabric, Kept(store), lambda event: None)
+    spec = GroupSpec(source="h0", source_path="/f", receivers=["h1"], deadline_s=1.0, size=1 << 30)
+    asked = [asyncio.create_task(groups.create(spec, 1)) for _ in range(3)]
+    await asyncio.sleep(0)  # all have looked whether there is room
+    Long.let_go.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    await groups.stop()
+    await store.close()
+    codes = sorted(one.code if isinstance(one, Problem) else "made" for one in found)  # type: ignore[union-attr]
+    assert codes == ["made", "too_many_groups", "too_many_groups"]

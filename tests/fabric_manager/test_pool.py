@@ -67,6 +67,7 @@ async def test_agents_are_heard_while_the_one_that_starts_workers_ends() -> None
         def close(self) -> None:
             if self.waited is None:
                 self.waited = self.heard.wait(5.0)
+
     nursery = Lasting()
     pool = Pool(nursery, "", 2, lambda: 2)  # those of another fabric manager are here
     pool.start()

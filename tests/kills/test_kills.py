@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 import pytest
@@ -22,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
+async def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
     """Each kind once. But for a leader that hangs, which takes as long as all others together: that is asked without a
     lab (test_leadership.py)."""
     kills = [kind for kind in KILLS if kind != "leader stopped"]
@@ -33,6 +32,6 @@ def test_transfers_go_on_whatever_service_is_killed_or_restarted() -> None:
     with Cluster(options, unique_name("kills")) as lab:
         lab.up()
         campaign = Campaign(lab, 1, kills, 4, 3_000_000, (0.2, 1.0), print)
-        asyncio.run(campaign.run())
+        await campaign.run()
     assert campaign.faults == []
     assert campaign.figures()["kills"] == len(kills) and campaign.figures()["done"] >= 4

@@ -28,14 +28,14 @@ def shared(spoke_s: float, alive: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("crowd", [MESH_MAX, MESH_MAX + 1])
-def test_who_has_been_silent_for_long_is_asked_something(crowd: int) -> None:
+async def test_who_has_been_silent_for_long_is_asked_something(crowd: int) -> None:
     """In a small fabric it asks the others, too, so who spoke is asked all the same."""
     agents, wanted = Agents(), {f"h{n}": "10.0.0.1:1" for n in range(crowd)}
     silent, spoke, gone = shared(KEEP_S + 1), shared(KEEP_S - 1), shared(KEEP_S + 1, alive=False)
     agents._shared = dict.fromkeys(((name, address) for name, address in wanted.items()), spoke)
     agents._shared |= {("silent", ""): silent, ("gone", ""): gone}
     began = time.monotonic()
-    asyncio.run(agents._look_after(wanted))
+    await agents._look_after(wanted)
     mesh = wanted if crowd <= MESH_MAX else {}
     silent.ping.assert_awaited_once_with(mesh)
     assert silent.pinged >= began and spoke.ping.await_count == bool(mesh) and not gone.ping.await_count
@@ -66,7 +66,7 @@ async def test_an_event_that_breaks_one_group_leaves_the_others_of_its_connectio
     assert "told could not be dealt with: ZeroDivisionError('by a lie')" in first["error"]["message"]
 
 
-def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
+async def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
     """To close one takes a while, and a group may begin at the next one of those that nobody needed before."""
     agents = Agents()
     first, taken, opening = shared(1), shared(2), shared(3)
@@ -78,7 +78,7 @@ def test_a_connection_that_a_group_has_taken_meanwhile_is_not_closed() -> None:
 
     first.connection.close.side_effect = closes
     agents._shared = {(name, ""): one for name, one in (("a", first), ("b", taken), ("c", opening))}
-    asyncio.run(agents._look_after({}))
+    await agents._look_after({})
     assert [one.connection.close.await_count for one in (first, taken, opening)] == [1, 0, 0]
     assert set(agents._shared) == {("b", ""), ("c", "")}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Coroutine
 from types import SimpleNamespace
@@ -66,7 +65,7 @@ def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lac
 
 
 @pytest.mark.parametrize(("came", "far"), [(0, True), (0, False), (1, True)])
-def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
+async def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
     monkeypatch: pytest.MonkeyPatch, came: int, far: bool
 ) -> None:
     """One that goes on receiving, or is near the others, is asked again a moment later."""
@@ -81,11 +80,11 @@ def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
         on_status=on_status, returns=Mock(),
     )  # fmt: skip
     line = Mock(ask=AsyncMock(return_value=Mock()))  # its answer is read at once
-    again = asyncio.run(Visits(Mock(), away)._has_moved(member, line, Branch("late", "127.0.0.1:1")))
+    again = await Visits(Mock(), away)._has_moved(member, line, Branch("late", "127.0.0.1:1"))
     assert (again, aside) == ((False, ["it stands still"]) if far and not came else (True, []))
 
 
-def test_who_is_asked_for_joins_and_who_is_not_leaves() -> None:
+async def test_who_is_asked_for_joins_and_who_is_not_leaves() -> None:
     """As it stands when another master has missed what came: nothing is done to those who are as they should be."""
     members = {name: receiver(name, 1, 0.0) for name in ("stays", "leaves", "failed", "left")}
     members["failed"].state, members["left"].state = "failed", "cancelled"
@@ -95,7 +94,7 @@ def test_who_is_asked_for_joins_and_who_is_not_leaves() -> None:
     transfer = Mock(finale=False)
     transfer.view.address = {"new": "10.0.0.9:1", "left": "10.0.0.8:1"}.get
     attendance = Attendance(transfer, crew, Mock(), Mock())
-    asyncio.run(attendance.should_be(["stays", "failed", "left", "new", "nowhere"]))
+    await attendance.should_be(["stays", "failed", "left", "new", "nowhere"])
     assert members["stays"] is before["stays"] and members["failed"] is before["failed"]
     told = {name: (m.state, m.addr, m.aside, m.error and m.error.code) for name, m in members.items()}
     assert told == {
@@ -110,15 +109,15 @@ def test_who_is_asked_for_joins_and_who_is_not_leaves() -> None:
 
 
 @pytest.mark.parametrize("state, again", [("waiting", False), ("running", False), ("failed", True), ("done", False)])
-def test_one_that_is_there_does_not_join_again_unless_it_had_failed(state: str, again: bool) -> None:
+async def test_one_that_is_there_does_not_join_again_unless_it_had_failed(state: str, again: bool) -> None:
     one = receiver("h", 7, 0.0)
     one.state = state  # type: ignore[assignment]
     members = {"h": one}
-    asyncio.run(Attendance(Mock(finale=False), Mock(members=members), Mock(), Mock()).join("h"))
+    await Attendance(Mock(finale=False), Mock(members=members), Mock(), Mock()).join("h")
     assert (members["h"] is not one) == again
 
 
-def test_one_that_joins_again_is_visited_although_the_visit_of_the_one_before_has_not_ended() -> None:
+async def test_one_that_joins_again_is_visited_although_the_visit_of_the_one_before_has_not_ended() -> None:
     """It was waited for for ever: whoever was to be visited was known by its name."""
     begun: list[Coroutine[Any, Any, None]] = []
     visits = Visits(Mock(closed=False, spawn=begun.append), Mock())
@@ -127,12 +126,12 @@ def test_one_that_joins_again_is_visited_although_the_visit_of_the_one_before_ha
     before.fail("unreachable", "it did not answer")
     visits.suspect(now)
     assert len(begun) == 2
-    asyncio.run(begun[0])  # that one has failed: it is over
+    await begun[0]  # that one has failed: it is over
     now.suspect = False
     visits.suspect(now)
     assert len(begun) == 2, "it is visited already"
     now.fail("unreachable", "it did not answer")
-    asyncio.run(begun[1])
+    await begun[1]
     again = receiver("h", 0, 0.0)
     visits.suspect(again)
     assert len(begun) == 3
@@ -140,7 +139,7 @@ def test_one_that_joins_again_is_visited_although_the_visit_of_the_one_before_ha
 
 
 @pytest.mark.parametrize("finale", [False, True])
-def test_ranges_that_one_alone_wants_are_sent_when_it_joins_again(finale: bool) -> None:
+async def test_ranges_that_one_alone_wants_are_sent_when_it_joins_again(finale: bool) -> None:
     """They are given up when it fails or leaves: it waited for ever, and was said to have had all of the file."""
     rows, pieces = {"a": [(0, 5)], "b": [(5, 5)]}, {"a": [(0, 50)], "b": [(50, 50)]}
     scheduler = Scheduler(100, 10, [0], 1000.0, reach={0: frozenset("ab")}, wants=pieces)
@@ -152,9 +151,9 @@ def test_ranges_that_one_alone_wants_are_sent_when_it_joins_again(finale: bool) 
     transfer = Mock(finale=finale, scheduler=scheduler, shards=Shards(rows, 1000, 100))
     crew, reactions = Mock(members=members), Mock(react=AsyncMock())
     attendance = Attendance(transfer, crew, Mock(), reactions)
-    asyncio.run(attendance.join("b"))
+    await attendance.join("b")
     crew.receivers = list(members.values())
-    asyncio.run(attendance.serve_those_aside())
+    await attendance.serve_those_aside()
     assert scheduler.pooled == 100 and members["b"].wants == 500
     visited = crew.visits.suspect if finale else crew.visits.call_back
     assert [call.args[0] for call in visited.call_args_list] == [members["b"]]

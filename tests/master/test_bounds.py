@@ -15,7 +15,6 @@ from datacast.master.bounds import Bounds
 from datacast.master.crew import Crew
 from datacast.master.members import Member
 from datacast.master.requests import Rates
-from datacast.services import eventloop
 from lab import lab
 
 
@@ -73,34 +72,32 @@ async def test_what_came_before_the_source_was_opened_is_said_when_it_is() -> No
     assert source.told == [{"1": 9_000_000}]
 
 
-def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sources_hear_of_them_before_pieces(
+@pytest.mark.uvloop
+async def test_groups_have_their_shares_of_the_links_before_their_members_open_and_sources_hear_of_them_before_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Told later, groups that begin together send what each could send alone for so long."""
+    gate, opens = asyncio.Event(), Crew.open
 
-    async def scenario() -> list[tuple[str, list[str], str]]:
-        gate, opens = asyncio.Event(), Crew.open
+    async def late(crew: Crew) -> None:
+        await gate.wait()
+        await opens(crew)
 
-        async def late(crew: Crew) -> None:
-            await gate.wait()
-            await opens(crew)
+    monkeypatch.setattr(Crew, "open", late)
+    monkeypatch.setattr(pace, "reports_s", lambda groups: 600.0)  # but what others wait for goes at once
+    async with lab(star(2), rates=[200.0]) as it:
+        names = [(await it.start("h0", ["h1"], 100_000))["id"] for _ in range(2)]
 
-        monkeypatch.setattr(Crew, "open", late)
-        monkeypatch.setattr(pace, "reports_s", lambda groups: 600.0)  # but what others wait for goes at once
-        async with lab(star(2), rates=[200.0]) as it:
-            names = [(await it.start("h0", ["h1"], 100_000))["id"] for _ in range(2)]
+        def hear() -> bool:  # an order may be on its way yet
+            return all((group := it.masters.groups.get(n)) and group._bounds._rates for n in names)
 
-            def hear() -> bool:  # an order may be on its way yet
-                return all((group := it.masters.groups.get(n)) and group._bounds._rates for n in names)
-
-            await until(hear, "masters hear of shares")
-            states = [it.manager.groups.get(name).state for name in names]
-            gate.set()
-            ends = [(await it.end({"id": name}))["state"] for name in names]
-            heard = [[op for op, host, told in it.world.requests if (host, told["group"]) == ("h0", n)] for n in names]
-            return list(zip(states, heard, ends, strict=True))
-
-    for state, heard, end in eventloop.run(scenario()):
+        await until(hear, "masters hear of shares")
+        states = [it.manager.groups.get(name).state for name in names]
+        gate.set()
+        ends = [(await it.end({"id": name}))["state"] for name in names]
+        heard = [[op for op, host, told in it.world.requests if (host, told["group"]) == ("h0", n)] for n in names]
+        found = list(zip(states, heard, ends, strict=True))
+    for state, heard, end in found:
         assert (state, end) == ("starting", "done")
         assert "rates" in heard[: heard.index("assign")]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from small import run, star, until
+from small import star, until
 
 from datacast.master.signalling import Connection, SignallingError
 from datacast.master.visits import VISIT_S
@@ -84,7 +84,7 @@ async def test_who_can_connect_no_more_as_a_certificate_has_ended_says_so(tmp_pa
     assert error["code"] == "unreachable" and "its certificate has expired" in error["message"], error
 
 
-def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
+async def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
@@ -92,7 +92,7 @@ def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
     connect = Connection.connect
     silence: list[socket.socket] = []
 
-    async def scenario() -> dict[str, Any]:
+    try:
         async with short_lived(tmp_path, "h1", member_timeout_ms=8000, aside_ms=0) as (it, group):
             agent = it.world.agents["h1"]
 
@@ -116,10 +116,7 @@ def test_a_reason_once_heard_is_told_though_nothing_is_heard_later(
                 writer.close()
             await until(lambda: any("no answer within" in reason for reason in heard), "a visit hears nothing")
             it.world.agents["h2"].stall_done = False
-            return await it.end(group)
-
-    try:
-        error = run(scenario())["receivers"]["h1"]["error"]
+            error = (await it.end(group))["receivers"]["h1"]["error"]
     finally:
         for one in silence:
             one.close()

@@ -234,6 +234,7 @@ async def test_a_link_that_fails_while_a_group_is_planned_is_not_missed(monkeypa
             event = LinkChange(version=self._t.view.version, u=u, v=v, up=False, t_ns=1)
             told.append(asyncio.ensure_future(self._t.view._apply(event)))
         return plan
+
     monkeypatch.setattr(Planning, "_now", then_a_link_fails)
     async with lab(bcube41(), rates=[RATE]) as it:
         record = await it.end(await it.start("00", SIX, SIZE))
@@ -423,6 +424,7 @@ async def test_agents_that_come_to_the_next_leader_a_moment_later_are_waited_for
     def address(view, host):
         since.append(time.monotonic())
         return None if host == late and since[-1] - since[0] < 0.7 else known(view, host)
+
     async with lab(bcube41(), rates=[RATE]) as it:
         monkeypatch.setattr(View, "address", address)
         record = await it.end(await it.start("00", ["02", "10"], SIZE // 8))
@@ -485,6 +487,7 @@ async def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(m
         if isinstance(event, LinkChange):
             order.append("heard")
         await apply(self, event)
+
     monkeypatch.setattr(Forest, "update", mends)
     async with lab(star(8), rates=[RATE]) as it:
         groups = [await it.start("h0", [f"h{n}", "h7"], SIZE) for n in (1, 2, 3, 4)]
@@ -513,6 +516,7 @@ async def test_news_of_links_are_read_between_two_groups_that_mend_their_trees(m
 async def test_a_master_that_breaks_inside_ends_its_group_as_failed_which_can_be_resumed() -> None:
     async def broken() -> None:
         raise ValueError("a fault of ours")
+
     async with lab(star(3), rates=[300.0]) as it:
         group = await it.start("h0", ["h1"], 200_000_000)
         await it.running(group)

@@ -7,7 +7,6 @@ import asyncio
 import time
 
 import pytest
-from simulated import run
 from small import bcube41, star, until
 
 from datacast.master.answers import StatusAnswer
@@ -62,12 +61,9 @@ async def test_members_are_told_which_file_of_the_source_it_is() -> None:
     assert stamp_of(7, {"mtime_ns": 1}) == "", "it says nothing where that is not known"
 
 
-def test_payload_and_interests_fit_the_mtu() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[FAST]) as it:
-            return await it.end(await it.start("00", SIX, 100_000))
-
-    report = run(scenario())["report"]
+async def test_payload_and_interests_fit_the_mtu() -> None:
+    async with lab(bcube41(), rates=[FAST]) as it:
+        report = (await it.end(await it.start("00", SIX, 100_000)))["report"]
     assert report["payload"] + 4 * report["labels"] + 16 == report["mtu"] == 9000
 
 
@@ -98,17 +94,15 @@ async def test_a_receiver_that_refuses_does_not_stop_the_others(op: str) -> None
 
 
 @pytest.mark.parametrize(("for_s", "state"), [(0.5, "done"), (60.0, "failed")])
-def test_a_receiver_that_has_not_heard_of_a_tree_is_opened_again_but_not_for_ever(for_s: float, state: str) -> None:
+async def test_a_receiver_that_has_not_heard_of_a_tree_is_opened_again_but_not_for_ever(
+    for_s: float, state: str
+) -> None:
     """Its `open` was under way as the tree was planned."""
-
-    async def scenario():
-        async with lab(bcube41(), rates=[FAST]) as it:
-            fail = it.world.agents["21"].fail
-            fail["assign"] = ("no_tree", "tree 23 is not of this group")
-            asyncio.get_running_loop().call_later(for_s, fail.pop, "assign", None)
-            return await it.end(await it.start("00", SIX, 3_000_000))
-
-    receivers = run(scenario())["receivers"]
+    async with lab(bcube41(), rates=[FAST]) as it:
+        fail = it.world.agents["21"].fail
+        fail["assign"] = ("no_tree", "tree 23 is not of this group")
+        asyncio.get_running_loop().call_later(for_s, fail.pop, "assign", None)
+        receivers = (await it.end(await it.start("00", SIX, 3_000_000)))["receivers"]
     assert receivers.pop("21")["state"] == state
     assert all(r["state"] == "done" for r in receivers.values())
 
@@ -266,7 +260,7 @@ async def test_a_receiver_that_dies_is_reported_and_the_others_finish(victim: st
     assert all(r["state"] == "done" for name, r in record["receivers"].items() if name != victim)
 
 
-def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
+async def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
     # A star gives every receiver to the source; a fan-out of two, the least, makes h1 the parent of h3 and h4.
     async def scenario(monkeypatch):
         async with lab(star(5), rates=[1000.0]) as it:
@@ -277,7 +271,7 @@ def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("datacast.master.branches.FAN_OUT", 1)
-        record = run(scenario(monkeypatch))
+        record = await scenario(monkeypatch)
     assert {n: r["state"] for n, r in record["receivers"].items()} == {
         "h1": "failed",
         "h2": "done",

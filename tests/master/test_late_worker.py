@@ -68,14 +68,14 @@ async def ask(agent: Agent) -> dict:
         await connection.close()
 
 
-def test_an_answer_that_came_while_the_worker_stood_still_counts() -> None:
-    assert len(asyncio.run(ask(Agent(answers=True)))) == 10_000
+async def test_an_answer_that_came_while_the_worker_stood_still_counts() -> None:
+    assert len(await ask(Agent(answers=True))) == 10_000
 
 
-def test_who_did_not_answer_is_not_waited_for() -> None:
+async def test_who_did_not_answer_is_not_waited_for() -> None:
     """Else its agent would close the connection in the end, which is another error."""
     with pytest.raises(SignallingError, match="did not acknowledge status"):
-        asyncio.run(ask(Agent(answers=False)))
+        await ask(Agent(answers=False))
 
 
 class Slow:
@@ -113,6 +113,7 @@ async def test_a_worker_renews_its_lease_before_another_half_of_its_time_is_over
         async def report(self, name: str, reports: list) -> list:
             renewed.append(time.monotonic())
             return []
+
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(20.0):
             await worker.Worker(Client(), SimpleNamespace(), "w")._renew()  # type: ignore[arg-type]
@@ -140,6 +141,7 @@ async def test_a_worker_that_is_told_to_stop_says_so_when_its_groups_have_parted
     async def parting() -> None:
         await asyncio.sleep(0.01)
         told.append("its group has parted")
+
     one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
     one._parting.add(asyncio.create_task(parting()))
     await one.leave()
@@ -163,6 +165,7 @@ async def test_news_of_a_link_are_read_between_orders_that_come_together(monkeyp
             for _ in range(100):
                 yield '{"type":"drop","group":"g","epoch":1}'
             await asyncio.Event().wait()
+
     monkeypatch.setattr(worker.Worker, "_on_order", order)
     following = asyncio.create_task(worker.Worker(Client(), SimpleNamespace(), "w")._follow(1))  # type: ignore[arg-type]
     await until(lambda: done, "the first is read")
@@ -186,22 +189,19 @@ async def test_an_idle_connection_keeps_nothing_of_what_it_has_read() -> None:
     assert kept == []
 
 
-def test_a_worker_that_cannot_tell_of_its_groups_any_more_ends() -> None:
+async def test_a_worker_that_cannot_tell_of_its_groups_any_more_ends() -> None:
     """It would renew its lease for ever, and nobody hear of its groups."""
     client = Slow()
 
     async def broken() -> None:
         raise KeyError("tree")
 
-    async def main() -> None:
+    with pytest.raises(ExceptionGroup) as told:
         view = SimpleNamespace(at=lambda version: asyncio.Event().wait())
         one = worker.Worker(client, view, "w")  # type: ignore[arg-type]
         one.report = broken  # type: ignore[method-assign]
         async with asyncio.timeout(10):
             await one.run(1)
-
-    with pytest.raises(ExceptionGroup) as told:
-        asyncio.run(main())
     assert told.group_contains(KeyError, match="tree")
 
 
@@ -220,6 +220,7 @@ async def test_a_worker_that_is_told_to_stop_leaves_all_its_groups_at_once(monke
 
         async def drop(self) -> None:
             await asyncio.sleep(0.1)
+
     one = worker.Worker(Client(), SimpleNamespace(), "w")  # type: ignore[arg-type]
     for number in range(200):
         task = asyncio.create_task(asyncio.sleep(60))

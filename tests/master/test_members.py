@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +79,7 @@ def test_numbers_of_a_tree_are_read_of_many_at_once() -> None:
     assert Counts.column(some, 8, "bytes") == [250, 0, None, None], "the third has not told"
 
 
-def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on() -> None:
+async def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on() -> None:
     member, log, line = Member("h", "receiver", ""), Log(), AsyncMock()
     log.add(Cut(((1, 5),)))
     log.add(Cut(((1, 3),)))
@@ -91,7 +90,7 @@ def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on()
 
     crew = Mock(log=log, receivers=[member], acknowledged=acknowledged)
     line.ask.return_value = Mock()
-    assert asyncio.run(Visits(crew, Mock()).replay(member, line))
+    assert await Visits(crew, Mock()).replay(member, line)
     assert [call.args[2].n for call in line.ask.call_args_list] == [1, 2]
 
 
@@ -106,7 +105,7 @@ def test_one_that_has_acknowledged_nothing_is_told_all_from_the_first_entry_on()
         (False, lambda at: Answer(code="gap", n=0) if at == 0 else Answer(ok=True), 4, "replayed"),
     ],
 )
-def test_who_lacks_an_order_again_and_again_holds_nobody_up(
+async def test_who_lacks_an_order_again_and_again_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, waits: bool, told: Any, asked: int, state: str
 ) -> None:
     """The orders of all wait for the first of the common tree, and a group for its last receiver."""
@@ -119,7 +118,7 @@ def test_who_lacks_an_order_again_and_again_holds_nobody_up(
     line = Mock(ask=AsyncMock(side_effect=lambda *_: Mock(read=lambda: Mock(of=lambda _: next(answers)))))
     monkeypatch.setattr(visits, "LIMIT_S", 0)
     monkeypatch.setattr(visits, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    whole = asyncio.run(Visits(crew, Mock()).replay(member, line, waits))
+    whole = await Visits(crew, Mock()).replay(member, line, waits)
     assert (line.ask.await_count, "replayed" if whole else member.state) == (asked, state)
 
 

@@ -176,6 +176,7 @@ async def test_a_worker_with_much_to_tell_renews_its_lease_meanwhile(monkeypatch
         def report(self, whole: bool) -> MasterReport:
             time.sleep(0.006)
             return MasterReport(group="g", epoch=1, state="running", progress=Progress())
+
     monkeypatch.setattr("datacast.master.worker.GATHER_S", 0.01)
     worker, others = Worker(Client(), SimpleNamespace(reports=Turns()), "w"), 0
     task = asyncio.get_running_loop().create_future()

@@ -7,7 +7,6 @@ from unittest.mock import Mock
 
 import networkx as nx
 import pytest
-from simulated import run
 from small import bcube41, star, until
 
 from datacast.core.trees import Network
@@ -252,17 +251,14 @@ async def test_sources_with_different_files_fail_the_group_before_anybody_has_a_
         ({"other_sources": ["h1"], "options": {"delivery": "stable"}}, "several_sources"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(spec, code: str) -> None:
+async def test_requests_that_make_no_sense_are_refused(spec, code: str) -> None:
     from datacast.services.problems import Problem
 
-    async def scenario():
+    with pytest.raises(Problem) as told:
         async with lab(star(4)) as it:
             await it.client.create_group(
                 {"source": "h0", "receivers": ["h2", "h3"], "source_path": "/srv/file", **spec}
             )
-
-    with pytest.raises(Problem) as told:
-        run(scenario())
     assert told.value.code == code
 
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 
 import pytest
-from simulated import run
 from small import bcube41, until
 
 from datacast.master.agents import Agents
@@ -60,6 +59,7 @@ async def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_l
 
     async def at_first(agents, name, address):
         return await (silent if tries < 2 else connected)(agents, name, address)
+
     async with lab(bcube41(), rates=[RATE]) as it:
         monkeypatch.setattr(Agents, "connected", at_first)
         group = await it.start("00", SIX, 8 * SIZE)
@@ -76,19 +76,16 @@ async def test_a_silent_source_is_waited_for_as_a_group_begins_and_holds_up_no_l
         assert (await it.end(group, 60))["state"] == "done"
 
 
-def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_reason() -> None:
-    async def scenario():
-        async with lab(bcube41(), rates=[RATE]) as it:
-            group = await it.start("00", SIX, SIZE)
-            await it.running(group, 10)
-            agent = it.world.agents["21"]
-            await agent.die()
-            agent.fail["open"] = ("disk_full", "/srv: 3 bytes free")
-            await agent.start()
-            await agent.register(it.manager.signalling_address)
-            return await it.end(group)
-
-    receivers = run(scenario())["receivers"]
+async def test_a_receiver_whose_agent_starts_again_and_refuses_has_failed_with_its_reason() -> None:
+    async with lab(bcube41(), rates=[RATE]) as it:
+        group = await it.start("00", SIX, SIZE)
+        await it.running(group, 10)
+        agent = it.world.agents["21"]
+        await agent.die()
+        agent.fail["open"] = ("disk_full", "/srv: 3 bytes free")
+        await agent.start()
+        await agent.register(it.manager.signalling_address)
+        receivers = (await it.end(group))["receivers"]
     assert receivers.pop("21")["error"] == {"code": "disk_full", "message": "/srv: 3 bytes free"}
     assert all(r["state"] == "done" for r in receivers.values())
 

@@ -70,10 +70,10 @@ def test_whatever_an_agent_answers_the_request_ends(answers: list[bytes]) -> Non
 
 
 @pytest.mark.parametrize("number", [[1], {}, None, "1"])
-def test_an_acknowledgement_whose_id_is_no_number_is_passed_over(number: Any) -> None:
+async def test_an_acknowledgement_whose_id_is_no_number_is_passed_over(number: Any) -> None:
     strange = json.dumps({"type": "ack", "id": number, "results": {"h0": {"ok": False}}}).encode()
     good = framing.encode({"type": "ack", "id": 1, "results": {"h0": {"ok": True}}})
     frames = [len(strange).to_bytes(4, "big") + strange, good]
-    result, strays = asyncio.run(_ask(frames))
+    result, strays = await _ask(frames)
     assert result == {"h0": Answer(ok=True)}
     assert not strays

@@ -277,14 +277,14 @@ async def test_a_controller_that_stays_away_is_not_asked_for_ever(
     assert len(controller.keys) == 1
 
 
-def test_a_token_that_cannot_be_read_leaves_the_layer_to_the_registry(
+async def test_a_token_that_cannot_be_read_leaves_the_layer_to_the_registry(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ondemand, "RETRY_S", 0.0)
     where = {"controller": "http://127.0.0.1:1", "token_file": str(tmp_path / "gone"), "dest": "mirror"}
     args = argparse.Namespace(**where, to="all", registry=["r:1"], patience=600.0)
     it = _on_demand(args, store)
-    assert asyncio.run(it.fetch("r:1", "x", "sha256:" + 64 * "d")) is None
+    assert await it.fetch("r:1", "x", "sha256:" + 64 * "d") is None
 
 
 async def test_so_many_layers_are_waited_for_and_no_more(store: Store) -> None:
@@ -398,6 +398,7 @@ async def test_a_controller_that_hangs_keeps_nobody_from_what_is_here(store: Sto
             asked.release()
             assert free.wait(120)
             return []
+
     wish = Wish(GroupSpec(receivers="all"), frozenset({"r:1"}), "mirror")
     it = OnDemand(lambda: Hangs(lambda spec: "failed"), store, wish)  # type: ignore[arg-type, return-value]
     waiting = [asyncio.create_task(it.fetch("r:1", "x", f"sha256:{n:064x}")) for n in range(AT_ONCE)]

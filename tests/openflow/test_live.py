@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -63,10 +62,10 @@ def test_a_connection_that_could_not_be_trusted_is_refused_at_once(more: dict[st
         Switches(parse({"switches": [], "fabric_manager": "198.18.0.1:7500", **more})).start()
 
 
-def test_a_switch_that_is_none_of_ours_is_named_to_who_asks_for_it(service: Switches) -> None:
+async def test_a_switch_that_is_none_of_ours_is_named_to_who_asks_for_it(service: Switches) -> None:
     one = next(route for route in router(service).routes if route.path == "/switches/{switch}")
     with pytest.raises(Problem, match="no switch 's99' is configured") as refused:
-        asyncio.run(one.endpoint("s99"))
+        await one.endpoint("s99")
     assert (refused.value.status, refused.value.code) == (404, "unknown_switch")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -54,13 +53,13 @@ async def stored(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_what_was_answered_is_there_and_whole(witness: Witness, tmp_path: Path):
+async def test_what_was_answered_is_there_and_whole(witness: Witness, tmp_path: Path):
     ops = witness.python(WRITER)
     assert sum(op.kind == "S" for op in ops) > 50, "the store does not sync"
     for number, (moment, state, rng) in enumerate(disk.cuts(ops, CUTS, 4)):
         where = f"cut {number} after {moment} operations"
         folder = witness.lay_out(state.cut(rng), tmp_path / "cut")
-        found = asyncio.run(stored(folder / "store.db"))
+        found = await stored(folder / "store.db")
         sure, perhaps = values(state.marks)
         for key, value in found.items():
             head, tail = value.split(" ")

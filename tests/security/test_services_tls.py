@@ -16,7 +16,7 @@ import httpx
 import pytest
 from authority import Authority, stranger
 from commands import command
-from small import run, star, until
+from small import star, until
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.master.signalling import Connection, SignallingError
@@ -63,12 +63,11 @@ async def speak(address: str, context: ssl.SSLContext | None, message: bytes) ->
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_the_registration_turns_strangers_away_and_the_log_says_why(
+async def test_the_registration_turns_strangers_away_and_the_log_says_why(
     authority: Authority, other: Authority, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     register = {"type": "register", "node": "h1", "kind": "host", "addr": "127.0.0.1:1"}
-
-    async def scenario() -> None:
+    with caplog.at_level(logging.INFO):
         async with lab(star(2), agents=["h0"], authority=authority) as it:
             context = stranger(authority, other, kind, "agent/h1", "master/g")
             heard = framing.Decoder().feed(
@@ -79,9 +78,6 @@ def test_the_registration_turns_strangers_away_and_the_log_says_why(
             assert all(m["type"] == "error" and m["code"] == "denied" for m in heard), heard
             await until(lambda: WORDS[kind] in caplog.text, f"a line about it in {caplog.text[-500:]}")
             assert not it.manager.fabric.nodes["h1"].registered and it.manager.fabric.nodes["h0"].registered
-
-    with caplog.at_level(logging.INFO):
-        run(scenario())
 
 
 @pytest.mark.parametrize("kind", WORDS)
@@ -275,10 +271,10 @@ async def test_a_client_whose_own_certificate_has_expired_says_so(authority: Aut
     assert "`datacast certs renew DIR`" in after.value.remedy
 
 
-def test_a_handshake_that_fails_again_and_again_is_one_line(
+async def test_a_handshake_that_fails_again_and_again_is_one_line(
     authority: Authority, other: Authority, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
+    with caplog.at_level(logging.WARNING):
         async with lab(star(2), agents=[], authority=authority) as it:
             address = it.manager.signalling_address
             for _ in range(5):
@@ -289,22 +285,18 @@ def test_a_handshake_that_fails_again_and_again_is_one_line(
             monkeypatch.setattr("datacast.services.acceptor.AGAIN_S", 0.0)
             await speak(address, stranger(authority, other, "another-authority", "agent/h1", ""), b"x")
             await until(lambda: refused.refused == 7, "one more")
-
-    with caplog.at_level(logging.WARNING):
-        run(scenario())
     told = [row.getMessage() for row in caplog.records if "TLS with" in row.getMessage()]
     assert len(told) == 3 and "of another authority" in told[0] and "does not speak TLS" in told[1], told
     assert told[2].endswith("of another authority (4 times more since it was last told)")
 
 
 @pytest.mark.parametrize("by", ["a service", "an agent"])
-def test_who_refuses_our_certificate_shows_in_our_log(
+async def test_who_refuses_our_certificate_shows_in_our_log(
     authority: Authority, other: Authority, by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A service says no more than that it breaks off; what is in C tells TLS why."""
     words = {"a service": "it broke off the handshake: if it", "an agent": "it refuses our certificate: of another"}
-
-    async def scenario() -> None:
+    with caplog.at_level(logging.INFO):
         async with lab(star(2), agents=[], authority=authority) as it:
             believes = Identity(str(other.ca), *other.issue("agent/h0"), "agent")
             if by == "a service":
@@ -320,9 +312,6 @@ def test_who_refuses_our_certificate_shows_in_our_log(
 
                 await asyncio.to_thread(speak)
             await until(lambda: words[by] in caplog.text, f"a line about it in {caplog.text[-500:]}")
-
-    with caplog.at_level(logging.INFO):
-        run(scenario())
 
 
 async def test_a_connection_that_never_shakes_hands_ends(
@@ -424,10 +413,10 @@ def test_what_counts_as_loopback() -> None:
     Security(insecure=True).check("10.0.0.1:1", "listening on")
 
 
-def test_what_is_no_address_is_named() -> None:
+async def test_what_is_no_address_is_named() -> None:
     for address in ("127.0.0.1:x", "localhost:65536"):
         with pytest.raises(AddressError, match=f"'{address}' is no address"):
-            asyncio.run(Security().connect(address, "agent"))
+            await Security().connect(address, "agent")
     for host in ("a..b", 64 * "x"):
         with pytest.raises(AddressError, match=f"'{host}' is no name of a host"):
-            asyncio.run(Security(insecure=True).connect(f"{host}:1", "agent"))
+            await Security(insecure=True).connect(f"{host}:1", "agent")

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from commands import command
-from small import run, star, until
+from small import star, until
 
 from datacast.controller import access, app
 from datacast.controller.api import ControllerClient
@@ -174,6 +174,7 @@ async def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.
     async def chunks():
         for _ in range(3):
             yield b" " * (access.BODY_MAX // 2)
+
     async with lab(star(2)) as it, guarded(it.manager.url, path, rate=2) as http:
         first, second = (bearer(secret) for secret in secrets)
         for content in (b" " * (access.BODY_MAX + 1), chunks()):
@@ -191,7 +192,7 @@ async def test_bodies_and_rates_have_limits(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_breaks_off_before_it_is_whole_is_not_carried_out(whole: bool) -> None:
+async def test_what_breaks_off_before_it_is_whole_is_not_carried_out(whole: bool) -> None:
     """A host was cordoned for no reason, where the reason was still to come."""
     done, sent = [], []
     rest = {"type": "http.request", "body": b"", "more_body": False} if whole else {"type": "http.disconnect"}
@@ -207,7 +208,7 @@ def test_what_breaks_off_before_it_is_whole_is_not_carried_out(whole: bool) -> N
         sent.append(message)
 
     scope = {"type": "http", "method": "PUT", "path": "/hosts/h1/cordon", "headers": []}
-    asyncio.run(access.Access(route)(scope, receive, send))
+    await access.Access(route)(scope, receive, send)
     assert len(done) == whole and bool(sent) is not whole
 
 
@@ -267,7 +268,7 @@ async def test_groups_and_streams_have_a_limit(monkeypatch: pytest.MonkeyPatch) 
             await server.stop()
 
 
-def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """They count while the fabric manager is waited for, and no more when it has refused them."""
     monkeypatch.setattr("datacast.controller.app.STREAMS_MAX", 2)
 
@@ -293,7 +294,7 @@ def test_streams_that_begin_at_once_have_a_limit_too(monkeypatch: pytest.MonkeyP
         finally:
             await server.stop()
 
-    assert run(scenario()) == [429] * 4 + [503] * 2 + [503]
+    assert await scenario() == [429] * 4 + [503] * 2 + [503]
 
 
 async def test_connections_have_a_limit() -> None:
@@ -373,6 +374,7 @@ async def test_the_commands_take_a_token_from_a_file_or_the_environment(tmp_path
         words = (*args, "--controller", url)
         code, out, err = await asyncio.to_thread(command, *words, environment={**clean, **environment})
         return code, out + err
+
     async with lab(star(2)) as it, FabricManagerClient(it.manager.url) as client:
         app = make_app(client, tokens=tokens.TokenFile(path))
         server = HttpServer(app, listen("127.0.0.1:0"))

@@ -14,7 +14,6 @@ from authority import Authority
 from datacast.services import blocking
 from datacast.services.asking import FAILED, NOT_CONNECTED, HttpClient, cause_of, lines
 from datacast.services.blocking import BlockingClient
-from datacast.services.eventloop import run
 from datacast.services.problems import JsonClient, Unreachable
 
 pytestmark = [pytest.mark.uvloop, pytest.mark.uvloop]
@@ -146,6 +145,7 @@ async def test_an_answer_to_a_command_that_trickles_is_given_up(monkeypatch: pyt
                 writer.write(b"1\r\nx\r\n")
                 await writer.drain()
                 await asyncio.sleep(0.02)
+
     server = await asyncio.start_server(trickles, "127.0.0.1", 0)
     client = BlockingClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 5.0)
 
@@ -158,23 +158,20 @@ async def test_an_answer_to_a_command_that_trickles_is_given_up(monkeypatch: pyt
     server.close()
 
 
-def test_what_follows_a_head_may_take_its_time() -> None:
+async def test_what_follows_a_head_may_take_its_time() -> None:
     async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n")
         for _ in range(12):
             await asyncio.sleep(0.25)
             writer.write(b"x")
 
-    async def scenario() -> tuple[int, bytes]:
-        server = await asyncio.start_server(slowly, "127.0.0.1", 0)
-        client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 2.0)
-        try:
-            return await told(client)
-        finally:
-            await client.close()
-            server.close()
-
-    assert run(scenario()) == (200, b"x" * 12)
+    server = await asyncio.start_server(slowly, "127.0.0.1", 0)
+    client = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 2.0)
+    try:
+        assert await told(client) == (200, b"x" * 12)
+    finally:
+        await client.close()
+        server.close()
 
 
 async def test_where_nobody_listens_nothing_was_asked() -> None:
@@ -203,37 +200,33 @@ async def test_lines_of_a_stream_come_whole_and_of_any_length() -> None:
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_whoever_gives_up_an_answer_takes_no_more_of_it(tmp_path: Path, head: bool) -> None:
+async def test_whoever_gives_up_an_answer_takes_no_more_of_it(tmp_path: Path, head: bool) -> None:
     """TLS's own end of a connection reads, and throws away, until the other side has sent what it had begun to."""
     authority, answer = Authority(tmp_path), sized(bytes(16 << 20))
+    left = asyncio.get_running_loop().create_future()
 
-    async def scenario():
-        left = asyncio.get_running_loop().create_future()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer)
-            if not head:
-                asking.cancel()
-            try:
-                await writer.wait_closed()
-                left.set_result(None)
-            except OSError as error:
-                left.set_result(error)
-
-        trust, own = authority.context("agent/a"), authority.context("controller/a", server=True)
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=own)
-        client = HttpClient(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", 60.0, trust)
-        asking = asyncio.create_task(client.ask("GET", "/"))
-        with contextlib.suppress(asyncio.CancelledError):
-            (await asking).close()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        if not head:
+            asking.cancel()
         try:
-            return await asyncio.wait_for(left, 60.0)
-        finally:
-            await client.close()
-            server.close()
+            await writer.wait_closed()
+            left.set_result(None)
+        except OSError as error:
+            left.set_result(error)
 
-    assert isinstance(run(scenario()), OSError), "the server has sent all of it"
+    trust, own = authority.context("agent/a"), authority.context("controller/a", server=True)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=own)
+    client = HttpClient(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", 60.0, trust)
+    asking = asyncio.create_task(client.ask("GET", "/"))
+    with contextlib.suppress(asyncio.CancelledError):
+        (await asking).close()
+    try:
+        assert isinstance(await asyncio.wait_for(left, 60.0), OSError), "the server has sent all of it"
+    finally:
+        await client.close()
+        server.close()
 
 
 @pytest.mark.parametrize("follower", [False, True], ids=["alone", "beside one that sends on to it"])

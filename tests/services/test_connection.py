@@ -14,7 +14,6 @@ from fastapi.responses import StreamingResponse
 
 from datacast.services import connection, service
 from datacast.services.connection import HEAD_MAX, WAITING_MAX
-from datacast.services.eventloop import run
 from datacast.services.service import HttpServer, install_problem_handlers, listen
 
 pytestmark = pytest.mark.uvloop
@@ -71,12 +70,9 @@ async def answered(open_: Open, *parts: bytes) -> bytes:
         b"CONNECT a:1 HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_answered_with_a_problem(said: bytes) -> None:
-    async def scenario() -> bytes:
-        async with served() as open_:
-            return await answered(open_, said)
-
-    head, _, body = run(scenario()).partition(b"\r\n\r\n")
+async def test_what_is_no_request_is_answered_with_a_problem(said: bytes) -> None:
+    async with served() as open_:
+        head, _, body = (await answered(open_, said)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ") and b"application/problem+json" in head
     problem = json.loads(body)
     assert problem["status"] == 400 and problem["code"] == "malformed_request"
@@ -158,6 +154,7 @@ async def test_who_reads_nothing_of_an_answer_is_given_up(monkeypatch: pytest.Mo
                 ended[who].set()
 
         return StreamingResponse(parts())
+
     server = HttpServer(app, listen("127.0.0.1:0"))
     await server.start()
     host, _, port = server.address.rpartition(":")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small import run
 
 from datacast import topologies
 from datacast.cli import site_file
@@ -138,13 +138,14 @@ def test_a_site_stands_once_and_the_file_has_a_bound(tmp_path: Path, monkeypatch
         sites_file.read(path)
 
 
-def _store(path: Path) -> None:
-    async def opened() -> None:
-        store = open_store(str(path))
-        await store.put("key", "value", 0)
-        await store.close()
+async def _opened(path: Path) -> None:
+    store = open_store(str(path))
+    await store.put("key", "value", 0)
+    await store.close()
 
-    run(opened())
+
+def _store(path: Path) -> None:
+    asyncio.run(_opened(path))
 
 
 @pytest.mark.parametrize(

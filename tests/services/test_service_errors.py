@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
-from small import run
 
 from datacast.fabric_manager import main as fabric_manager
 from datacast.fabric_manager import site_groups
@@ -302,6 +301,7 @@ async def test_of_two_services_the_one_that_leads_is_asked() -> None:
     async def no_leader() -> None:
         asked.append("waits")
         raise Problem(503, NO_LEADER, "it does not lead", what="waits")
+
     async with served(leads, follows, waits) as [leader, follower, waiter]:
 
         @follows.api_route("/x", methods=["GET", "POST"])
@@ -347,6 +347,7 @@ async def test_those_that_hear_at_once_that_a_service_is_gone_go_to_the_next_one
             raise OSError("it dies")
 
         return StreamingResponse(texts())
+
     async with served(FastAPI()) as [gone]:
         nobody = url_of(gone)
     async with served(app, app) as servers:
@@ -361,7 +362,7 @@ async def test_those_that_hear_at_once_that_a_service_is_gone_go_to_the_next_one
             assert client.url == urls[2]
 
 
-def test_a_frame_that_is_too_long_or_cut_off_is_an_error() -> None:
+async def test_a_frame_that_is_too_long_or_cut_off_is_an_error() -> None:
     with pytest.raises(FramingError, match=f"exceeds the limit of {FRAME_MAX}"):
         encode({"type": "x", "data": "0" * FRAME_MAX})
 
@@ -372,14 +373,14 @@ def test_a_frame_that_is_too_long_or_cut_off_is_an_error() -> None:
         return await read(reader)
 
     whole = encode({"type": "x"})
-    assert run(taken(whole)) == {"type": "x"} and run(taken(b"")) is None
+    assert await taken(whole) == {"type": "x"} and await taken(b"") is None
     for cut in (1, 3, 5, len(whole) - 1):
         with pytest.raises(FramingError, match="ended inside a frame"):
-            run(taken(whole[:cut]))
+            await taken(whole[:cut])
     with pytest.raises(FramingError, match="exceeds the limit"):
-        run(taken(b"\xff\xff\xff\xff"))
+        await taken(b"\xff\xff\xff\xff")
     with pytest.raises(FramingError, match="not JSON"):
-        run(taken(len(nan := b'{"type": "x", "n": NaN}').to_bytes(4, "big") + nan))
+        await taken(len(nan := b'{"type": "x", "n": NaN}').to_bytes(4, "big") + nan)
 
 
 @pytest.mark.parametrize("damaged", ["zlib:", "zlib:AAAA", "zlib:!", "zlib:é"])

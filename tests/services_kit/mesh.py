@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -553,20 +553,6 @@ PATIENT = (
 finds no connection in time is: what its lines bring is then thrown away, and comes again."""
 
 
-PLAY_S = 240.0
-
-
 async def until(true: Callable[[], object]) -> None:
     while not true():
         await asyncio.sleep(0.01)
-
-
-def play(steps: Callable[[], Awaitable[None]]) -> None:
-    """Without an end only where something is wrong: beside others that took all of the processor three seconds were
-    more than a minute."""
-
-    async def body() -> None:
-        async with asyncio.timeout(PLAY_S):
-            await steps()
-
-    asyncio.run(body())

@@ -19,7 +19,7 @@ from clockwork.virtual import Process, world
 
 
 def run(work: Coroutine[Any, Any, Any], timeout: float = 600.0, seed: int = 1) -> Any:
-    """As small.run, but that `timeout` is of simulated seconds."""
+    """`timeout`: of simulated seconds."""
     with world(seed) as (loop, rng):
         network = Network(loop, rng)
         disk = Disk(network)

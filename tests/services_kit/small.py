@@ -1,10 +1,10 @@
-"""Small graphs in the shape that the topologies package gives, written out by hand, and helpers to run async tests."""
+"""Small graphs in the shape that the topologies package gives, written out by hand, and waiting in a loop."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -45,11 +45,6 @@ def chain(switches: int) -> nx.Graph:
     for u, v in pairwise(names):
         graph.add_edge(u, v, ports={u: 0 if u == "h0" else 1, v: 0}, up=True)
     return graph
-
-
-def run(work: Coroutine[Any, Any, Any], timeout: float = 280.0) -> Any:
-    """asyncio.run with a limit: a test that hangs fails."""
-    return asyncio.run(asyncio.wait_for(work, timeout))
 
 
 async def until(condition: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:

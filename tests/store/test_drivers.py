@@ -19,7 +19,6 @@ import pytest
 from answering import answering
 from authority import Authority
 from etcd import Etcd
-from small import run
 
 from datacast.services.store import Conflict, Entry, Lost, StoreError, open_store
 from datacast.services.store import etcd as driver
@@ -109,8 +108,8 @@ async def test_one_conflict_in_a_batch_is_no_other_writers_business(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp_path: Path) -> None:
-    async def scenario(cluster: Etcd) -> None:
+async def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp_path: Path) -> None:
+    with Etcd(tmp_path, 3) as cluster:
         store = open_store(cluster.url)
         revision = await store.put("a", "1", 0)
         cluster.kill(0)
@@ -128,15 +127,11 @@ def test_an_etcd_member_that_dies_is_passed_over_and_no_majority_is_an_error(tmp
         assert found and found.value in ("2", "3"), "what was answered survives; what was not may have happened"
         await store.close()
 
-    with Etcd(tmp_path, 3) as cluster:
-        run(scenario(cluster))
-
 
 @pytest.mark.slow
-def test_a_member_that_is_cut_off_from_the_others_ends_a_watch(tmp_path: Path) -> None:
+async def test_a_member_that_is_cut_off_from_the_others_ends_a_watch(tmp_path: Path) -> None:
     """It hears of nothing any more: a fabric manager that follows would wait for ever for the leader's end."""
-
-    async def scenario(cluster: Etcd) -> None:
+    with Etcd(tmp_path, 3) as cluster:
         store = open_store(f"etcd://127.0.0.1:{cluster.clients[0]}")
         await store.put("a", "1", 0)
         watch = store.watch("a")
@@ -146,9 +141,6 @@ def test_a_member_that_is_cut_off_from_the_others_ends_a_watch(tmp_path: Path) -
         with pytest.raises(StoreError, match="no leader"):
             await asyncio.wait_for(anext(watch), 60)
         await store.close()
-
-    with Etcd(tmp_path, 3) as cluster:
-        run(scenario(cluster))
 
 
 async def test_a_watch_of_a_member_that_is_silent_goes_on_at_the_next(
@@ -164,6 +156,7 @@ async def test_a_watch_of_a_member_that_is_silent_goes_on_at_the_next(
         watches += asked.startswith(b"POST /v3/watch ")
         await reader.read()  # until the store gives it up
         writer.close()
+
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     other = open_store(etcd.url)
     revision = await other.put("quiet", "1", 0)
@@ -193,15 +186,12 @@ async def test_a_watch_of_a_member_that_is_silent_goes_on_at_the_next(
     ("refusal", "why"),
     [({"message": "a"}, "a"), ({"message": "a", "error": "b"}, "a"), ({"error": "b"}, "b"), ({}, "400")],
 )
-def test_an_etcd_that_refuses_is_quoted_with_all_it_says(refusal: dict[str, object], why: str) -> None:
-    async def scenario(url: str) -> None:
+async def test_an_etcd_that_refuses_is_quoted_with_all_it_says(refusal: dict[str, object], why: str) -> None:
+    with answering(400, json.dumps({"code": 3, **refusal})) as url:
         store = open_store(url.replace("http://", "etcd://"))
         with pytest.raises(StoreError, match=f": {why}$"):
             await store.get("a")
         await store.close()
-
-    with answering(400, json.dumps({"code": 3, **refusal})) as url:
-        run(scenario(url))
 
 
 @pytest.mark.parametrize("where", ["etcd://", "etcd://nonsense", "etcd://192.0.2.1:2379"])
@@ -396,13 +386,13 @@ def test_members_of_etcd_are_asked_by_https_and_believed_by_their_names_where_th
         (None, Conflict("it was written meanwhile"), Conflict),
     ],
 )
-def test_a_lease_has_ended_only_where_etcd_says_so(
+async def test_a_lease_has_ended_only_where_etcd_says_so(
     monkeypatch: pytest.MonkeyPatch, lease: int | None, failed: StoreError, raised: type[StoreError]
 ) -> None:
     store = EtcdStore(["127.0.0.1:1"])
     monkeypatch.setattr(store, "_write", AsyncMock(side_effect=failed))
     with pytest.raises(StoreError) as told:
-        asyncio.run(store.put("key", "value", 0, lease=lease))
+        await store.put("key", "value", 0, lease=lease)
     assert type(told.value) is raised
 
 
@@ -410,10 +400,10 @@ def test_a_lease_has_ended_only_where_etcd_says_so(
     ("told", "lives"),
     [(Renewed(Left(5)), True), (Renewed(Left(1)), True), (Renewed(Left(0)), False), (Renewed(), False)],
 )
-def test_a_lease_that_is_renewed_lives_for_as_long_as_etcd_says(
+async def test_a_lease_that_is_renewed_lives_for_as_long_as_etcd_says(
     monkeypatch: pytest.MonkeyPatch, told: Renewed, lives: bool
 ) -> None:
     store = EtcdStore(["127.0.0.1:1"])
     monkeypatch.setattr(store, "_ask", AsyncMock(return_value=told))
     with nullcontext() if lives else pytest.raises(Lost, match="lease 5 has ended"):
-        asyncio.run(store.renew(5))
+        await store.renew(5)
