@@ -65,7 +65,7 @@ class Dealing:
         self._random = random.Random(seed)
         self._fetchers = {name: _Fetcher(name, self._share(total, i, len(fetchers))) for i, name in enumerate(fetchers)}
         self._unowned: list[Range] = []
-        """Work of fetchers that are gone, when nobody was left to take it."""
+        """Work of fetchers that are gone, when nobody was left to take it: who joins next has it."""
 
     def _share(self, total: int, i: int, n: int) -> list[Range]:
         first, end = (0, total) if self.policy == "flat" else (i * total // n, (i + 1) * total // n)
@@ -109,7 +109,7 @@ class Dealing:
 
     def _take_held(self, who: _Fetcher, held: list[Range], most: int) -> Range | None:
         """From its own work if it can; `steal` takes single runs of others' that its origin has."""
-        if not who.work and (self._unowned or self.policy == "robber"):
+        if not who.work and self.policy == "robber":
             self._steal(who)
         owner, able = who, common(who.work, held)
         if not able and self.policy == "steal":
@@ -136,9 +136,6 @@ class Dealing:
         return max(1, min(usual, -(-self.left() // (2 * len(self._fetchers)))))
 
     def _steal(self, thief: _Fetcher) -> None:
-        if self._unowned:
-            thief.work, self._unowned = self._unowned, []
-            return
         victims = [f for f in self._fetchers.values() if f is not thief and f.work]
         if not victims:
             return
@@ -208,10 +205,12 @@ class Dealing:
 
     def lost(self, missing: Range) -> None:
         """Fetched, and gone with the one that had it: the one with the least to do fetches it again."""
+        if self.policy == "flat":
+            return
         heir = min(self._fetchers.values(), key=lambda f: (pieces(f.work), f.name), default=None)
         if heir is None:
             self._unowned = joined([*self._unowned, missing])
-        elif self.policy != "flat":
+        else:
             heir.work.append(missing)
 
     def joins(self, fetcher: str) -> None:

@@ -19,7 +19,7 @@ from made_records import group, summary, topology
 from rich.console import Console
 from typer.testing import CliRunner
 
-from datacast.cli import connection, sim, sites
+from datacast.cli import connection, events, sim, sites
 from datacast.cli.connection import connect
 from datacast.cli.events import told
 from datacast.cli.following import ROWS_MAX, follow
@@ -31,6 +31,7 @@ from datacast.controller.api.records import Event, GroupRecord, KnownSite
 from datacast.fabric_manager.api.records import GroupChange
 from datacast.origins import registry
 from datacast.services.problems import Problem
+from datacast.simulation.experiments.base import Result, Setting
 
 GROUP: dict[str, Any] = {
     "id": "g-1",
@@ -144,6 +145,8 @@ NODE = {"version": 2, "name": "s1", "kind": "switch", "forwards": True, "registe
         ({"type": "link", "version": 2, "u": "a", "v": "b", "up": False}, "link a - b down"),
         ({"type": "node", **NODE, "alive": True}, "node s1 alive"),
         ({"type": "node", **NODE, "alive": False}, "node s1 gone"),
+        ({"type": "forgotten", "id": "g-2"}, "group g-2 forgotten"),
+        ({"type": "ping"}, "the controller is there"),
         ({"type": "groups", "event": "1", "groups": [msgspec.to_builtins(summary(id="g-1"))] * 2}, "2 groups"),
         (
             msgspec.to_builtins(
@@ -428,3 +431,80 @@ def test_why_a_group_is_slow_is_said_once_whoever_it_is_that_asks_again(capsys: 
     assert capsys.readouterr().err == "g-1 is slow: s3://b/k: the origin has no time (503) (h1)\n"
     show_group(slow.at(1))
     assert "  slow: s3://b/k: the origin has no time (503) (h1)\n" in capsys.readouterr().out
+
+
+def test_switches_are_rows_with_what_is_wrong_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"id": "1", "peer": None, "connections": 1, "programmed_ms": None, "rules_bound": 9, "msd": None}
+    rows = [
+        {"name": "s0", "kind": "openflow", "connected": True, "programmed": True, "ports": 4, "ports_up": 3, "rules": 8,
+         "appliance": None, "problems": ["port 2 is down", "no LLDP"], **about},
+        {"name": "s1", "kind": "p4", "connected": False, "programmed": False, "ports": 2, "ports_up": 0, "rules": 0,
+         "appliance": None, "problems": [], **about},
+    ]  # fmt: skip
+    with answering(200, json.dumps({"switches": rows, "discovered": [], "notes": []})) as url:
+        monkeypatch.setenv("DATACAST_TOKEN", "t")
+        done = CliRunner().invoke(build(["switches"]), ["switches", "--controller", url])
+    assert [line.split() for line in done.output.splitlines() if line.startswith("s")][-2:] == [
+        ["s0", "openflow", "yes", "yes", "3/4", "8", "port", "2", "is", "down;", "no", "LLDP"],
+        ["s1", "p4", "no", "no", "0/2", "0"],
+    ], done.output
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("finish", None, "-"),
+        ("loss", 0.0123, "1.23 %"),
+        ("duplicate_ratio_lru", 0.5, "50 %"),
+        ("finish_over_ideal", 1.0123456, "1.01235"),
+        ("mbit", 98.76543, "98.765"),
+        ("shares", [0.5, 12.34567], "0.5 12.35"),
+        ("receivers", 3, "3"),
+    ],
+)
+def test_a_cell_of_an_experiment(key: str, value: Any, text: str) -> None:
+    assert sim.cell(key, value) == text
+
+
+def test_the_table_of_an_experiment_has_its_first_rows_and_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"case": f"c{n}", "mbit": float(n)} for n in range(4)]
+    result = Result("x", "Shares", Setting(), rows, {"case": "case", "mbit": "Mb/s"}, notes=["Figure 3"])
+    sim._table(result, 2)
+    told = capsys.readouterr().out.split()
+    assert {"Shares", "case", "Mb/s", "c0", "c1", "Figure"} <= {*told} and "c2" not in told
+    sim._table(result, 0)
+    assert "c3" in capsys.readouterr().out
+
+
+def test_experiments_are_listed_with_what_they_are() -> None:
+    done = CliRunner().invoke(build(["sim"]), ["sim", "list"])
+    assert done.exit_code == 0 and any(line.split()[0] == "figure14" for line in done.output.splitlines())
+
+
+@pytest.mark.parametrize(("status", "seen"), [(503, 2), (429, 2), (404, 1), (401, 1)])
+def test_a_controller_whose_events_were_seen_is_waited_for_unless_it_refuses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, seen: int
+) -> None:
+    """And one of whom nothing was ever seen is not."""
+    gone: Any = msgspec.convert({"type": "forgotten", "id": "g-1", "event": "7"}, Event)
+    asked: list[str] = []
+
+    class Client:
+        url = "http://c"
+
+        def events(self, group: str | None, since: str) -> Iterator[Any]:
+            asked.append(since)
+            if len(asked) in (1, 3):
+                yield gone
+            raise Problem(status if len(asked) < 4 else 404, "x", "it is away")
+
+    monkeypatch.setattr(events, "AGAIN_S", 0.0)
+    told = []
+    with pytest.raises(Problem):
+        for event in events._lasting(Client(), None):  # type: ignore[arg-type]
+            told.append(event)
+    assert (len(told), asked) == (seen, ["none", "7", "7", "7"][: 4 if seen == 2 else 1])
+    assert capsys.readouterr().err.count("it is away; trying again") == (2 if seen == 2 else 0)
+    asked[:] = [""]
+    with pytest.raises(Problem):
+        next(events._lasting(Client(), None))  # type: ignore[arg-type]
