@@ -141,6 +141,7 @@ class FabricManager:
                 self._addresses or self.url,
                 self._count,
                 self._left_here,
+                lambda pid: any(worker.pid == pid for worker in self.groups.placing.workers.all()),
                 self._worker_options,
                 self.groups.placing.workers.died,
             )

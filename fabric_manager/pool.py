@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 
 from datacast.services.nursery import Child, Nursery
@@ -21,6 +22,8 @@ log = logging.getLogger("datacast.fabric_manager")
 
 AGAIN_S = 0.2
 """Between a worker's end and the start of another."""
+HANGS_S = 30.0
+"""One that is not here for so long hangs: to load takes ten seconds where there is hardly a processor."""
 
 
 def make_nursery() -> Nursery:
@@ -30,7 +33,8 @@ def make_nursery() -> Nursery:
 
 
 class Pool:
-    """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here."""
+    """Keeps `count` workers; `back()` says how many an earlier fabric manager has left here, `here(pid)` whether one is
+    heard of."""
 
     def __init__(
         self,
@@ -38,13 +42,16 @@ class Pool:
         urls: str,
         count: int,
         back: Callable[[], int],
+        here: Callable[[int], bool],
         options: Sequence[str] = (),
         died: Callable[[str], None] = lambda lease: None,
     ) -> None:
         self._nursery, self._arguments = nursery, ["--fabric-manager", urls, "--child", *options]
-        self._count, self._back = count, back
+        self._count, self._back, self._here = count, back, here
         self._processes: dict[int, Child] = {}
         """By the descriptor that tells of the end."""
+        self._heard: dict[int, float] = {}
+        """When each was here last, or was started."""
         self._watched: dict[int, Worker] = {}
         """Workers on this machine, whoever has started them, by such a descriptor."""
         self._died = died
@@ -75,6 +82,7 @@ class Pool:
 
     async def _keep(self) -> None:
         while True:
+            self._end_hanging()
             try:
                 while len(self._processes) + self._back() < self._count:
                     await self._spawn()
@@ -92,6 +100,7 @@ class Pool:
 
     def _mind(self, child: Child) -> None:
         self._processes[child.process] = child
+        self._heard[child.process] = time.monotonic()
         asyncio.get_running_loop().add_reader(child.process, self._ended, child.process)
 
     def _ended(self, descriptor: int) -> None:
@@ -102,12 +111,18 @@ class Pool:
     def _forget(self, descriptor: int) -> None:
         asyncio.get_running_loop().remove_reader(descriptor)
         self._processes.pop(descriptor).close()
+        del self._heard[descriptor]
 
-    def kill(self, pid: int | None) -> None:
-        """One that hangs: another takes its place."""
-        for child in self._processes.values():
-            if child.pid == pid:
+    def _end_hanging(self) -> None:
+        """Its groups are another's by now. It would be counted for ever, and no other take its place."""
+        now = time.monotonic()
+        for descriptor, child in self._processes.items():
+            if self._here(child.pid):
+                self._heard[descriptor] = now
+            elif now - self._heard[descriptor] > HANGS_S:
+                log.warning("worker process %d hangs, silent for %g s: it is killed", child.pid, HANGS_S)
                 child.kill()
+                self._heard[descriptor] = now  # said once
 
     async def stop(self) -> None:
         """No more are started. Workers that have nothing to do end by themselves; the others are left to work."""
