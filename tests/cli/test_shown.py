@@ -443,6 +443,7 @@ def test_switches_are_rows_with_what_is_wrong_with_them(monkeypatch: pytest.Monk
     ]  # fmt: skip
     with answering(200, json.dumps({"switches": rows, "discovered": [], "notes": []})) as url:
         monkeypatch.setenv("DATACAST_TOKEN", "t")
+        monkeypatch.setenv("COLUMNS", "120")
         done = CliRunner().invoke(build(["switches"]), ["switches", "--controller", url])
     assert [line.split() for line in done.output.splitlines() if line.startswith("s")][-2:] == [
         ["s0", "openflow", "yes", "yes", "3/4", "8", "port", "2", "is", "down;", "no", "LLDP"],
