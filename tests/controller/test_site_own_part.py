@@ -47,9 +47,9 @@ def played(at: Coordinator, **answers: Any) -> list[tuple[str, str]]:
     return asked
 
 
-def begun(at: Coordinator, **changes: Any) -> SiteGroup:
+async def begun(at: Coordinator, **changes: Any) -> SiteGroup:
     """A part here, of a group that comes from `sfo`."""
-    given(at, ("sfo", order(["sfo"], ["all"])))
+    await given(at, ("sfo", order(["sfo"], ["all"])))
     return at._book.put(at.groups[ID], **changes)
 
 
@@ -58,8 +58,8 @@ def failed(code: str = "throttled", fraction: float = 0.5) -> GroupRecord:
     return made_records.group(id="g-1", state="failed", fraction=fraction, error=error)
 
 
-def look(at: Coordinator) -> Progress:
-    return asyncio.run(at._own.look(at.groups[ID])).own
+async def look(at: Coordinator) -> Progress:
+    return (await at._own.look(at.groups[ID])).own
 
 
 def seen(at: Coordinator, there: bool = True, problem: str = "") -> None:
@@ -67,135 +67,135 @@ def seen(at: Coordinator, there: bool = True, problem: str = "") -> None:
     at.peers.all["sfo"] = SimpleNamespace(name="sfo", url="https://sfo:7580", there=there, problem=problem)  # type: ignore[assignment]
 
 
-def test_one_that_is_cancelled_while_it_begins_is_cancelled_once_it_has() -> None:
+async def test_one_that_is_cancelled_while_it_begins_is_cancelled_once_it_has() -> None:
     at = site()
     asked = played(at, cancel_group=None)
-    given(at, ("sfo", order(["sfo"], ["all"])))
+    await given(at, ("sfo", order(["sfo"], ["all"])))
     group = at._book.put(at.groups[ID], local=None, cancelled=True)
-    asyncio.run(at._own.start(group))
+    await at._own.start(group)
     assert asked == [("cancel_group", "g-1")]
 
 
 @pytest.mark.parametrize(("lost", "state"), [(None, "cancelled"), (Failure(code="lost", message="gone"), "failed")])
-def test_one_that_is_cancelled_before_it_begins_never_does(lost: Failure | None, state: str) -> None:
+async def test_one_that_is_cancelled_before_it_begins_never_does(lost: Failure | None, state: str) -> None:
     at = site()
-    begun(at, local=None, cancelled=True, lost=lost)
+    await begun(at, local=None, cancelled=True, lost=lost)
     made = len(at._client.made)  # type: ignore[attr-defined]
-    own = look(at)
+    own = await look(at)
     assert (own.state, own.error) == (state, lost) and len(at._client.made) == made  # type: ignore[attr-defined]
 
 
-def test_one_that_has_begun_and_could_not_be_written_down_is_told_of_and_not_taken_for_refused() -> None:
+async def test_one_that_has_begun_and_could_not_be_written_down_is_told_of_and_not_taken_for_refused() -> None:
     at = site()
-    group = begun(at, local=None, cancelled=True)  # so there is something to write down
+    group = await begun(at, local=None, cancelled=True)  # so there is something to write down
     asked = played(at, put_site_group=away())
     with pytest.raises(Problem, match="it is away"):
-        asyncio.run(at._own.begin(group))
+        await at._own.begin(group)
     assert at.groups[ID].local == "g-1" and at.groups[ID].own.state != "failed" and asked
 
 
-def test_a_fabric_manager_that_is_away_says_nothing_of_how_it_is() -> None:
+async def test_a_fabric_manager_that_is_away_says_nothing_of_how_it_is() -> None:
     at = site()
-    begun(at)
+    await begun(at)
     played(at, group=away())
     with pytest.raises(Problem, match="it is away"):
-        look(at)
+        await look(at)
     played(at, group=away(404))
-    own = look(at)
+    own = await look(at)
     assert own.state == "failed" and own.error and own.error.code == "group_not_found"
 
 
-def test_one_that_failed_for_its_site_goes_on_while_that_one_is_away_and_begins_again_when_it_is_back(
+async def test_one_that_failed_for_its_site_goes_on_while_that_one_is_away_and_begins_again_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = site()
-    begun(at)
+    await begun(at)
     asked = played(at, group=failed(), resume_group=None)
     for there, problem in ((False, ""), (True, "its certificate has run out")):
         seen(at, there, problem)
-        assert look(at).state == "running" and ("resume_group", "g-1") not in asked
+        assert (await look(at)).state == "running" and ("resume_group", "g-1") not in asked
     del at.peers.all["sfo"]
-    assert look(at).state == "running" and ("resume_group", "g-1") not in asked
+    assert (await look(at)).state == "running" and ("resume_group", "g-1") not in asked
     seen(at)
-    assert look(at).state == "running" and asked.count(("resume_group", "g-1")) == 1
-    assert look(at).state == "running" and asked.count(("resume_group", "g-1")) == 1, "a moment later"
+    assert (await look(at)).state == "running" and asked.count(("resume_group", "g-1")) == 1
+    assert (await look(at)).state == "running" and asked.count(("resume_group", "g-1")) == 1, "a moment later"
     monkeypatch.setattr(own, "RESUME_S", 0.0)
     at._own._still[ID].again = 0.0
-    assert look(at).state == "running" and asked.count(("resume_group", "g-1")) == 2
+    assert (await look(at)).state == "running" and asked.count(("resume_group", "g-1")) == 2
     monkeypatch.setattr(own, "STILL_S", 0.0)
-    assert look(at).state == "failed", "it gets no further, though its site is there"
+    assert (await look(at)).state == "failed", "it gets no further, though its site is there"
 
 
-def test_one_that_got_further_is_given_its_time_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_got_further_is_given_its_time_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     at = site()
-    begun(at)
+    await begun(at)
     seen(at)
     monkeypatch.setattr(own, "RESUME_S", 0.0)
     played(at, group=failed(fraction=0.5), resume_group=None)
-    assert look(at).state == "running"
+    assert (await look(at)).state == "running"
     at._own._still[ID].since = time.monotonic() - own.STILL_S - 1
     played(at, group=failed(fraction=0.6))
-    assert look(at).state == "running" and at._own._still[ID].fraction == 0.6
+    assert (await look(at)).state == "running" and at._own._still[ID].fraction == 0.6
 
 
 @pytest.mark.parametrize("code", ["bad_sha256", "disk_full"])
-def test_one_that_failed_for_itself_has_failed(code: str) -> None:
+async def test_one_that_failed_for_itself_has_failed(code: str) -> None:
     at = site()
-    begun(at)
+    await begun(at)
     seen(at)
     asked = played(at, group=failed(code), resume_group=None)
-    assert look(at).state == "failed" and ("resume_group", "g-1") not in asked
+    assert (await look(at)).state == "failed" and ("resume_group", "g-1") not in asked
 
 
 @pytest.mark.parametrize("changes", [{"path": []}, {"spec": GroupSpec(receivers=["h"], url="https://h/f")}])
-def test_one_that_comes_from_no_other_site_is_not_begun_again(changes: dict[str, Any]) -> None:
+async def test_one_that_comes_from_no_other_site_is_not_begun_again(changes: dict[str, Any]) -> None:
     at = site()
-    begun(at, **changes)
+    await begun(at, **changes)
     seen(at)
     asked = played(at, group=failed(), resume_group=None)
-    assert look(at).state == "failed" and ("resume_group", "g-1") not in asked
+    assert (await look(at)).state == "failed" and ("resume_group", "g-1") not in asked
 
 
 @pytest.mark.parametrize(("status", "state"), [(503, None), (409, "running")])
-def test_that_it_cannot_begin_again_now_is_no_end(status: int, state: str | None) -> None:
+async def test_that_it_cannot_begin_again_now_is_no_end(status: int, state: str | None) -> None:
     at = site()
-    begun(at)
+    await begun(at)
     seen(at)
     played(at, group=failed(), resume_group=away(status))
     if state is None:
         with pytest.raises(Problem, match="it is away"):
-            look(at)
+            await look(at)
     else:
-        assert look(at).state == state
+        assert (await look(at)).state == state
     assert not at.groups[ID].own.final
 
 
-def test_an_order_for_nobody_and_one_that_would_read_another_sites_object_are_refused() -> None:
+async def test_an_order_for_nobody_and_one_that_would_read_another_sites_object_are_refused() -> None:
     at = site()
-    given(at, ("sfo", order(["sfo"], [])))
+    await given(at, ("sfo", order(["sfo"], [])))
     assert (error := at.groups[ID].own.error) and error.code == "no_receivers"
     whole = GroupSpec(receivers=["h1"], url="https://h/f", dest_path="f")
     theirs = PartSpec(path="a", size=1, url=f"{AT_SITE}//10.0.0.9:7580/site/objects/s-1")
     for spec, code in ((whole, None), (replace(whole, parts=[theirs]), "bad_url")):
         at = site()
-        given(at, ("sfo", Order(id=ID, size=1 << 20, path=["sfo"], spec=spec)))
+        await given(at, ("sfo", Order(id=ID, size=1 << 20, path=["sfo"], spec=spec)))
         error = at.groups[ID].own.error
         assert (error.code if error else None) == code
         assert bool(at._client.made) is (code is None)  # type: ignore[attr-defined]
 
 
-def test_a_site_that_orders_a_group_once_more_is_written_down_once() -> None:
+async def test_a_site_that_orders_a_group_once_more_is_written_down_once() -> None:
     at = site()
     first, second = order(["ams", "sfo"], ["all"]), order(["ams", "oak"], ["all"])
-    given(at, ("sfo", first), ("oak", second), ("oak", second))
+    await given(at, ("sfo", first), ("oak", second), ("oak", second))
     assert at.groups[ID].others == ["oak"]
     assert [whose for whose, _ in at.peers.told] == ["oak", "oak"], "it may not have heard that it is done"  # type: ignore[attr-defined]
 
 
-def test_who_is_asked_for_orders_cancels_its_own_groups_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_asked_for_orders_cancels_its_own_groups_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is being taken up at this moment is left to who does it."""
     at = site()
-    begun(at)
+    await begun(at)
     ended: list[str] = []
 
     async def cancel(group: SiteGroup, why: Failure | None) -> SiteGroup:
@@ -220,7 +220,7 @@ def test_who_is_asked_for_orders_cancels_its_own_groups_and_no_others(monkeypatc
     monkeypatch.setattr(at._parents, "_cancel", cancel)
     monkeypatch.setattr(parents, "AGAIN_S", 0.0)
     for whose in ("oak", "sfo"):
-        asyncio.run(follow(whose))
+        await follow(whose)
     assert ended == [ID] and not [told for whose, told in at.peers.told if whose == "oak"]  # type: ignore[attr-defined]
 
 
@@ -244,7 +244,7 @@ def test_one_request_has_so_many_bytes(asked: str, rows: tuple[int, int] | None)
         assert parse_range(asked, gateway.RANGE_MAX + 1) == rows
 
 
-def test_of_too_many_lost_groups_and_holders_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_lost_groups_and_holders_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "LOST_MAX", 2)
 
     async def nowhere(*_: object) -> Any:
@@ -255,20 +255,17 @@ def test_of_too_many_lost_groups_and_holders_the_oldest_are_forgotten(monkeypatc
 
     it = Gateway(SimpleNamespace(group=record), SimpleNamespace(read=nowhere), SimpleNamespace())  # type: ignore[arg-type]
 
-    async def asked() -> None:
-        for name in "abc":
-            group = SiteGroup(id=f"s-{name * 16}", spec=GroupSpec(source="h0", source_path="/f"), size=9)
-            with pytest.raises(SiteError):
-                await it._from_first(group, 0, 9)
-        for n in range(1002):
-            assert await it._who_has(f"g-{n}") == (["h0", "h1"], {"h1"})
-
-    asyncio.run(asked())
+    for name in "abc":
+        group = SiteGroup(id=f"s-{name * 16}", spec=GroupSpec(source="h0", source_path="/f"), size=9)
+        with pytest.raises(SiteError):
+            await it._from_first(group, 0, 9)
+    for n in range(1002):
+        assert await it._who_has(f"g-{n}") == (["h0", "h1"], {"h1"})
     assert [*it.lost] == ["s-bbbbbbbbbbbbbbbb", "s-cccccccccccccccc"]
     assert len(it._holders) == 1001 and "g-0" not in it._holders and "g-1001" in it._holders
 
 
-def test_a_host_that_asks_for_what_a_line_never_brings_is_told_to_ask_again() -> None:
+async def test_a_host_that_asks_for_what_a_line_never_brings_is_told_to_ask_again() -> None:
     """In time: it would take the controller for dead."""
 
     class Waits:
@@ -293,27 +290,24 @@ def test_a_host_that_asks_for_what_a_line_never_brings_is_told_to_ask_again() ->
         return [data async for data in bytes_]
 
     with pytest.raises(SiteError) as error:
-        asyncio.run(asked())
+        await asked()
     assert error.value.code == "not_yet"
 
 
-def test_a_group_that_was_forgotten_meanwhile_stays_forgotten_and_one_that_is_asked_for_again_is_not_deleted() -> None:
+async def test_what_was_forgotten_stays_forgotten_and_what_is_asked_for_again_is_not_deleted() -> None:
     at = site()
-    group = begun(at, parts={"nobody": Part(receivers=["all"])})
+    group = await begun(at, parts={"nobody": Part(receivers=["all"])})
     deleted = played(at, delete_site_group=None)
     at._book.wake("nobody")
     at._book.withdraw(group)
     assert at._book.put(group, told=True).told and not at.groups
-    asyncio.run(at._book.save(group))
+    await at._book.save(group)
     assert at._book.untidy(lambda _: True) == []
     lock = at._book._alone(ID)
 
-    async def tidied() -> None:
-        async with lock:
-            tidy = asyncio.create_task(at._book.tidy([]))
-            await asyncio.sleep(0)
-            at._book._withdrawn.discard(ID)  # it is taken up again
-        await tidy
-
-    asyncio.run(tidied())
+    async with lock:
+        tidy = asyncio.create_task(at._book.tidy([]))
+        await asyncio.sleep(0)
+        at._book._withdrawn.discard(ID)  # it is taken up again
+    await tidy
     assert deleted == []

@@ -56,14 +56,10 @@ class World:
             raise self.refuses.pop(0)
         return self.live[group].record
 
-    def run(self) -> None:
+    async def run(self) -> None:
         """All that was spawned, and what that spawns."""
-
-        async def each() -> None:
-            while self.spawned:
-                await self.spawned.pop(0)
-
-        asyncio.run(each())
+        while self.spawned:
+            await self.spawned.pop(0)
 
 
 @pytest.fixture(autouse=True)
@@ -97,17 +93,17 @@ def test_one_that_was_given_to_a_worker_who_is_gone_meanwhile_is_nobodys() -> No
     ],
     ids=["owned", "cancelling", "its worker is gone", "nobody's", "queued"],
 )
-def test_what_follows_from_a_write_that_had_happened_after_all(
+async def test_what_follows_from_a_write_that_had_happened_after_all(
     found: Record, told: list[type], waiting: set[str]
 ) -> None:
     world = World(found)
     world.it.found(world.live["g"])
     assert world.it._waiting == waiting
-    world.run()
+    await world.run()
     assert {type(message) for message in world.told} == {*told}
 
 
-def test_an_order_of_what_has_ended_while_it_was_made_goes_to_nobody() -> None:
+async def test_an_order_of_what_has_ended_while_it_was_made_goes_to_nobody() -> None:
     for changes in ({"state": "failed"}, {"epoch": 2}):
         world = World(record())
 
@@ -116,15 +112,15 @@ def test_an_order_of_what_has_ended_while_it_was_made_goes_to_nobody() -> None:
             return [1]
 
         world.it.tree_ids.take = take  # type: ignore[method-assign]
-        asyncio.run(world.it.order(world.live["g"]))
+        await world.it.order(world.live["g"])
         assert world.told == []
     world = World(record(lease="gone"))
-    asyncio.run(world.it.order(world.live["g"]))
+    await world.it.order(world.live["g"])
     assert world.told == []
 
 
 @pytest.mark.parametrize(("changes", "told"), [({}, 1), ({"epoch": 2}, 0), ({"owner": None}, 0)])
-def test_where_the_store_gives_no_tree_ids_it_is_asked_again_for_as_long_as_that_helps(
+async def test_where_the_store_gives_no_tree_ids_it_is_asked_again_for_as_long_as_that_helps(
     changes: dict[str, Any], told: int
 ) -> None:
     world = World(record())
@@ -135,10 +131,10 @@ def test_where_the_store_gives_no_tree_ids_it_is_asked_again_for_as_long_as_that
         raise StoreError("the disk is full")
 
     world.it.tree_ids.take = fails  # type: ignore[method-assign]
-    asyncio.run(world.it.order(world.live["g"]))
+    await world.it.order(world.live["g"])
     assert world.told == []
     world.live["g"].record = replace(record(), **changes)
-    world.run()
+    await world.run()
     assert len(world.told) == told
 
 
@@ -147,7 +143,7 @@ def test_where_the_store_gives_no_tree_ids_it_is_asked_again_for_as_long_as_that
     [([], 1), ([Problem(503, NO_LEADER, "")], 1), ([Problem(404, "no_group", "")], 1), ([Problem(503, "x", "")], 2)],
     ids=["written", "another leads", "forgotten", "the store is away"],
 )
-def test_that_a_worker_is_lost_is_written_until_it_is_or_concerns_nobody(
+async def test_that_a_worker_is_lost_is_written_until_it_is_or_concerns_nobody(
     monkeypatch: pytest.MonkeyPatch, refuses: list[Problem], asked: int
 ) -> None:
     sleep = asyncio.sleep
@@ -157,32 +153,34 @@ def test_that_a_worker_is_lost_is_written_until_it_is_or_concerns_nobody(
     world.it._lost(world.worker, "it is gone", False)
     world.it._lost(world.worker, "it is gone", False)  # once is enough
     assert len(world.spawned) == 1
-    world.run()
+    await world.run()
     assert world.done == [("g", OwnerLost(1, "it is gone", False))] * asked
     world.it._lost(world.worker, "it is gone", False)
     assert len(world.spawned) == 1, "of another epoch, perhaps"
     world.spawned.pop().close()
 
 
-def test_what_waits_is_given_out_as_far_as_it_still_waits_and_its_agents_are_there() -> None:
+async def test_what_waits_is_given_out_as_far_as_it_still_waits_and_its_agents_are_there() -> None:
     free = {"owner": None, "lease": None}
     world = World(record("a", **free), record("b"), record("c", **free), record("d", **free))
     world.it._waiting = {"a", "b", "c", "gone"}
     world.it._inherited = {"c"}
-    asyncio.run(world.it._place_waiting())
+    await world.it._place_waiting()
     assert world.done == [("a", Assigned("w", "l"))] and world.it._waiting == {"c"} and world.worker.groups == {"a"}
     world.nodes |= {name: SimpleNamespace(registered=True) for name in ("h0", "h1")}
-    asyncio.run(world.it._place_waiting())
+    await world.it._place_waiting()
     assert world.done[1:] == [("c", Assigned("w", "l"))] and world.it._waiting == set()
     world.it._waiting = {"d"}
     world.it.workers._workers.clear()
-    asyncio.run(world.it._place_waiting())
+    await world.it._place_waiting()
     assert world.done[2:] == [] and world.it._waiting == {"d"}, "there is no worker"
 
 
 @pytest.mark.parametrize(("code", "waits"), [("stale", False), (NO_LEADER, False), ("unavailable", True)])
-def test_one_that_could_not_be_given_out_waits_again_where_it_still_wants_a_worker(code: str, waits: bool) -> None:
+async def test_one_that_could_not_be_given_out_waits_again_where_it_still_wants_a_worker(
+    code: str, waits: bool
+) -> None:
     world = World(record(owner=None, lease=None))
     world.it._waiting, world.refuses = {"g"}, [Problem(503, code, "")]
-    asyncio.run(world.it._place_waiting())
+    await world.it._place_waiting()
     assert (world.it._waiting == {"g"}) is waits and not world.worker.groups
