@@ -42,9 +42,7 @@ async def ids(site: Site) -> list[str]:
 
 async def test_a_request_that_could_not_be_written_down_has_begun_nothing(tmp_path: Path) -> None:
     """Though the store took it: nobody was told of that group."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         loses(ams, "put_site_group")
         assert (await ams.order(["a1", "sfo/all"])).status_code == 503
         assert not ams.coordinator.groups
@@ -61,9 +59,8 @@ async def test_a_request_that_could_not_be_written_down_has_begun_nothing(tmp_pa
 @pytest.mark.parametrize("how", ["killed", "the answer is lost"])
 async def test_a_group_here_is_never_begun_without_the_one_of_several_sites(tmp_path: Path, how: str) -> None:
     """Nobody knew of it, could cancel it, or was told that it ran."""
-    async with two(tmp_path) as sites:
-        ams, key = sites["ams"], {"idempotency-key": "nightly"}
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
+        key = {"idempotency-key": "nightly"}
         if how == "killed":
             real, never = ams.fabric.create_group, asyncio.Event()
 
@@ -88,9 +85,7 @@ async def test_a_group_here_is_never_begun_without_the_one_of_several_sites(tmp_
 
 
 async def test_what_the_sites_own_fabric_refuses_is_refused_and_no_other_site_hears_of_it(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         ordered = list[str]()
         orders = ams.coordinator.orders
 
@@ -118,9 +113,7 @@ async def test_what_the_sites_own_fabric_refuses_is_refused_and_no_other_site_he
 
 
 async def test_of_two_writes_the_older_never_comes_last(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there)
@@ -150,9 +143,7 @@ async def test_of_two_writes_the_older_never_comes_last(tmp_path: Path) -> None:
 
 async def test_a_group_whose_forgetting_was_not_answered_is_forgotten_with_the_next_request(tmp_path: Path) -> None:
     """That one said 404, and the group was told of until the next start."""
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         group = await ams.made(["sfo/all"])
         await ams.end(group)
         loses(ams, "delete_site_group")
@@ -163,9 +154,7 @@ async def test_a_group_whose_forgetting_was_not_answered_is_forgotten_with_the_n
 
 async def test_a_part_is_not_forgotten_before_the_site_that_ordered_it_knows_its_end(tmp_path: Path) -> None:
     """There the group would run for ever."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there)
@@ -218,8 +207,7 @@ async def test_what_a_site_that_was_taken_out_had_to_do_ends_at_both(tmp_path: P
 
 
 async def test_a_site_that_was_taken_out_while_it_waits_for_orders_is_given_none(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
+    async with two(tmp_path) as (ams, sfo):
         peer = ams.coordinator.peers.all["sfo"]
         asked = asyncio.create_task(ams.coordinator.orders("sfo", 60.0))
         await asyncio.sleep(0)  # it waits
@@ -234,9 +222,7 @@ async def test_a_site_that_was_taken_out_while_it_waits_for_orders_is_given_none
 async def test_a_part_whose_hosts_are_gone_for_good_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was started again for as long as its origin was there."""
     monkeypatch.setattr(own, "STILL_S", 0.3)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["a1", "sfo/all"])
         await until(lambda: sfo.fabric.groups)
@@ -283,9 +269,7 @@ async def test_a_site_whose_store_was_lost_is_given_its_order_again(
 ) -> None:
     """It had said that it had begun, so nobody gave it any, and the group waited for ever; cancelled, too."""
     monkeypatch.setattr(coordinator, "FORGOTTEN_S", 0.5)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["a1", "sfo/all"])
         await until(lambda: ams.coordinator.groups[group].parts["sfo"].progress.hosts)
@@ -304,9 +288,7 @@ async def test_a_site_whose_store_was_lost_is_given_its_order_again(
 async def test_the_oldest_groups_that_have_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the store is full of them one day, here and at sites where nobody looks, and takes none any more."""
     monkeypatch.setattr(book, "ENDED_MAX", 2)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         running = await ams.made(["sfo/s0"], dest_path="running")
         await until(lambda: sfo.fabric.there)
@@ -326,10 +308,8 @@ async def test_what_a_site_cannot_carry_out_at_once_is_not_told_again_without_a_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The question for orders is answered at once then: the two sites asked each other as fast as they could."""
-    async with two(tmp_path) as sites:
+    async with two(tmp_path, DATA) as (ams, sfo):
         monkeypatch.setattr(parents, "AGAIN_S", 3600.0)
-        ams, sfo = sites.values()
-        ams.give(DATA)
         sfo.fabric.hold.clear()
         if what == "an order":  # how it does is not told
 
@@ -362,8 +342,7 @@ async def test_what_a_site_cannot_carry_out_at_once_is_not_told_again_without_a_
 
 async def test_a_host_that_is_there_is_not_missed_while_it_is_asked_who_is(tmp_path: Path) -> None:
     """Of two requests to a controller that had just started the second was refused."""
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
+    async with two(tmp_path) as (ams, _):
         topology, tries = ams.fabric.topology, list[Any]()
 
         async def late() -> Any:
@@ -382,9 +361,7 @@ async def test_a_host_that_is_there_is_not_missed_while_it_is_asked_who_is(tmp_p
 
 
 async def test_who_has_asked_for_nothing_by_name_is_told_so(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         group = await ams.made(["sfo/all"])
         ended = await ams.end(group)
         assert ended["requested_by"] == "" and (await sfo.now(group))["requested_by"] == "site ams"
@@ -394,9 +371,7 @@ async def test_a_lost_source_is_not_remembered_of_a_group_that_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator, "LOST_S", 3600.0)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         host = ams.fabric.hosts["a0"]
         await sfo.stop()  # else it may have the file before
         group = await ams.made(["sfo/all"])

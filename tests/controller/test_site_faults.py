@@ -41,9 +41,7 @@ async def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(
     monkeypatch.setattr(patience, "TICK_S", 0.04)
     monkeypatch.setattr(patience, "DEAD", 8)
     monkeypatch.setattr(peers, "REST_MOST_S", 0.05)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         for how in WRONG:
             ams.port.how, ams.port.left = how, 2
             group = await ams.end(await ams.made(["sfo/all"], dest_path=how))
@@ -53,9 +51,7 @@ async def test_a_site_that_answers_wrongly_for_a_while_costs_no_byte(
 
 
 async def test_a_file_that_becomes_another_ends_the_group_with_that_word(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there)
@@ -97,9 +93,7 @@ async def test_a_file_that_is_not_what_was_expected_is_nowhere_and_the_group_say
 
 
 async def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_else(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         for number, (code, resumed) in enumerate([("digest", 0), ("origin_unreachable", 1), ("truncated", 1)]):
             sfo.fabric.hold.clear()
             sfo.fabric.resumed.clear()
@@ -118,9 +112,7 @@ async def test_a_part_is_started_again_where_its_origin_was_away_and_nowhere_els
 
 
 async def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["a1", "sfo/all"])
         await until(lambda: sfo.fabric.groups)
@@ -133,9 +125,7 @@ async def test_a_site_that_goes_away_and_comes_back_goes_on(tmp_path: Path) -> N
 
 
 async def test_receivers_that_are_done_give_other_sites_what_a_lost_source_cannot(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         await sfo.stop()
         group = await ams.made(["a1", "sfo/all"])
         await until(lambda: ams.coordinator.groups[group].own.state == "done")
@@ -225,9 +215,7 @@ async def test_a_cancel_reaches_a_site_that_has_begun_and_one_that_never_heard_o
 
 
 async def test_a_part_of_a_group_that_was_forgotten_above_ends(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.groups)
@@ -248,9 +236,7 @@ async def test_a_site_that_is_started_without_its_sites_for_a_while_ends_no_grou
         asked.append(name)
         raise Problem(404, "no_sites", "this controller knows no other sites")
 
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.groups)
@@ -281,9 +267,7 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
 
 
 async def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         absent = Authority(tmp_path / "absent")
         ams.file.write_text(ams.file.read_text() + f"  moon: {{ca: {absent.ca}}}\n")
         await until(lambda: "moon" in ams.coordinator.peers.all)
@@ -297,9 +281,7 @@ async def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path: Pa
 async def test_more_groups_than_may_run_are_refused_here_and_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         one = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.groups)
@@ -312,9 +294,7 @@ async def test_more_groups_than_may_run_are_refused_here_and_there(
 
 
 async def test_what_a_sites_own_fabric_refuses_is_told_above(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.refuses = Problem(409, "no_agent", "host s0 has no agent", what="s0")
         ended = await ams.end(await ams.made(["a1", "sfo/all"]))
         assert ended["state"] == "partial" and ended["sites"]["sfo"]["error"] == {
@@ -337,9 +317,7 @@ LIES: list[Lie] = [
 
 
 async def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         for number, lie in enumerate(LIES):
             ams.fabric.hosts["a0"].lies = lie
             answer = await ams.order(["sfo/all"])
@@ -349,9 +327,8 @@ async def test_a_host_that_answers_what_cannot_be_is_named(tmp_path: Path) -> No
 
 
 async def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, asked = sites["ams"], []
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
+        asked = []
 
         def looks(told: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
             asked.append(told)
@@ -365,9 +342,7 @@ async def test_a_host_that_looks_through_a_directory_is_asked_again(tmp_path: Pa
 
 
 async def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         ams.fabric.hosts["a0"].lies = lambda told, data: ({**told, "n": 9}, b"few")
         with patch.object(agents, "ANSWER_S", 0.3):
             answer = await ams.order(["sfo/all"])
@@ -377,9 +352,8 @@ async def test_a_host_that_says_nothing_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_connection_to_a_host_that_was_closed_meanwhile_is_made_again(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, host = sites["ams"], sites["ams"].fabric.hosts["a0"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
+        host = ams.fabric.hosts["a0"]
         assert (await ams.end(await ams.made(["sfo/s0"])))["state"] == "done"
         assert host.writers
         for writer in host.writers:
@@ -461,9 +435,7 @@ async def test_too_many_ranges_at_once_are_refused_and_no_place_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest, "STREAMS_SITE", 2)
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         group = await ams.made(["sfo/all"])
         await ams.end(group)
         host, gate = ams.fabric.hosts["a0"], asyncio.Event()

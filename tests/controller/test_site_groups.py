@@ -30,12 +30,11 @@ def test_what_hosts_of_several_sites_fetch_is_shown_by_its_url() -> None:
 
 @pytest.mark.parametrize("data", [DATA, b"", b"x"])
 async def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: Path, data: bytes) -> None:
-    async with two(tmp_path) as sites:
-        sites["ams"].give(data)
-        group = await sites["ams"].end(await sites["ams"].made(["a1", "sfo/s1"]))
+    async with two(tmp_path, data) as (ams, sfo):
+        group = await ams.end(await ams.made(["a1", "sfo/s1"]))
         assert group["state"] == "done" and set(group["receivers"]) == {"a1", "sfo/s1"}, group
-        assert sites["ams"].has("a1", data) and sites["sfo"].has("s1", data)
-        assert "f" not in sites["sfo"].fabric.hosts["s0"].files
+        assert ams.has("a1", data) and sfo.has("s1", data)
+        assert "f" not in sfo.fabric.hosts["s0"].files
 
 
 CHAIN = {"ams": ["a0"], "sfo": ["s0", "s1"], "syd": ["y0"]}
@@ -64,19 +63,17 @@ async def test_a_directory_reaches_a_site_behind_another_as_one(tmp_path: Path) 
 
 
 async def test_a_digest_of_a_directory_is_refused(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        sites["ams"].give(DATA)
-        sites["ams"].fabric.hosts["a0"].folders.add("/srv/f")
-        answer = await sites["ams"].order(["sfo/all"], sha256="0" * 64)
+    async with two(tmp_path, DATA) as (ams, _):
+        ams.fabric.hosts["a0"].folders.add("/srv/f")
+        answer = await ams.order(["sfo/all"], sha256="0" * 64)
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_sha256")
         assert "/srv/f is a directory" in answer.json()["detail"]
 
 
 @pytest.mark.slow
 async def test_a_request_that_is_sent_again_makes_no_second_group(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, key = sites["ams"], {"idempotency-key": "nightly-7"}
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
+        key = {"idempotency-key": "nightly-7"}
         answers = await asyncio.gather(*(ams.order(["a1", "sfo/all"], key) for _ in range(4)))
         (group,) = {answer.json()["id"] for answer in answers}
         assert {answer.status_code for answer in answers} == {201} and len(ams.fabric.groups) == 1
@@ -140,9 +137,7 @@ async def test_pages_hold_no_more_than_was_asked_for_and_leave_none_out(limit: i
 
 async def test_a_group_that_is_forgotten_while_its_end_is_written_down_stays_so(tmp_path: Path) -> None:
     """And nothing else stands still for it."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         put, goes_on, writing = sfo.fabric.put_site_group, asyncio.Event(), asyncio.Event()
 
         async def late(group: str, text: str) -> None:
@@ -164,9 +159,7 @@ async def test_a_group_that_is_forgotten_while_its_end_is_written_down_stays_so(
 
 
 async def test_a_group_that_breaks_holds_up_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         look, broken = sfo.coordinator._look, set[str]()
 
         async def looks(group: SiteGroup) -> None:
@@ -207,9 +200,7 @@ async def test_a_site_that_does_not_answer_holds_up_no_group_of_another(tmp_path
 
 async def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path: Path) -> None:
     """Else the group runs for ever after the next start: who was told of its end tells it once."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there)
@@ -232,9 +223,7 @@ async def test_an_end_that_the_store_did_not_take_is_written_down_later(tmp_path
 
 @pytest.mark.parametrize("cancelled", [True, False])
 async def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancelled: bool) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there)
@@ -248,9 +237,7 @@ async def test_a_part_that_its_fabric_knows_no_more_ends(tmp_path: Path, cancell
 
 
 async def test_a_part_that_did_not_hear_that_its_group_is_cancelled_hears_it_later(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, _ = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         carry, never = ams.fabric._carry, asyncio.Event()
 
         async def stands(group: str) -> None:

@@ -20,9 +20,7 @@ DATA = np.random.default_rng(5).bytes((1 << 19) + 77)
 async def test_a_store_that_does_not_answer_at_first_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, _):
         group = await ams.end(await ams.made(["sfo/all"]))
         await ams.stop()
         listing, failures = ams.fabric.site_groups, [1]
@@ -45,13 +43,11 @@ async def test_a_controller_that_starts_again_denies_nothing_before_it_knows_wha
     tmp_path: Path, name: str, asks: set[str]
 ) -> None:
     """Who is told that there is no such group or object takes it for the end."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.hold.clear()
         group = await ams.made(["sfo/all"])
         await until(lambda: sfo.fabric.there and any(sfo.fabric.offers.values()))
-        again, known = sites[name], asyncio.Event()
+        again, known = {"ams": ams, "sfo": sfo}[name], asyncio.Event()
         await again.stop()
         listing = again.fabric.site_groups
 
@@ -74,8 +70,7 @@ async def test_a_controller_that_starts_again_denies_nothing_before_it_knows_wha
 async def test_a_controller_that_learns_nothing_of_its_groups_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(tmp_path) as sites:
-        ams = sites["ams"]
+    async with two(tmp_path) as (ams, _):
         await ams.stop()
         ams.fabric.site_groups = asyncio.Event().wait  # type: ignore[assignment]
         monkeypatch.setattr(coordinator, "READY_S", 0.05)
@@ -93,9 +88,7 @@ async def test_a_controller_that_learns_nothing_of_its_groups_says_so(
 
 async def test_an_order_waits_while_a_sites_fabric_manager_is_away_and_says_so(tmp_path: Path) -> None:
     """A leader that is followed by another is away for a moment."""
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         sfo.fabric.refuses = Problem(503, "no_leader", "no fabric manager leads")
         group = await ams.made(["sfo/all"])
         while (told := await ams.now(group))["sites"]["sfo"]["error"] is None:
@@ -134,9 +127,7 @@ async def test_a_site_behind_hears_of_an_order_when_it_is_written_down(tmp_path:
 
 
 async def test_a_site_that_forgot_how_a_part_ended_is_told_again(tmp_path: Path) -> None:
-    async with two(tmp_path) as sites:
-        ams, sfo = sites.values()
-        ams.give(DATA)
+    async with two(tmp_path, DATA) as (ams, sfo):
         group = (await ams.end(await ams.made(["sfo/all"])))["id"]
         await until(lambda: sfo.coordinator.groups[group].told)
         one = ams.coordinator.groups[group]

@@ -10,7 +10,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -533,9 +533,13 @@ async def mesh(
 TWO = {"ams": ["a0", "a1"], "sfo": ["s0", "s1"]}
 
 
-def two(folder: Path) -> AbstractAsyncContextManager[dict[str, Site]]:
-    """Of which sfo asks ams."""
-    return mesh(folder, TWO, {"sfo": ["ams"]})
+@asynccontextmanager
+async def two(folder: Path, data: bytes | None = None) -> AsyncIterator[tuple[Site, Site]]:
+    """ams and sfo, which asks ams. `data`: what a host of ams may send."""
+    async with mesh(folder, TWO, {"sfo": ["ams"]}) as sites:
+        if data is not None:
+            sites["ams"].give(data)
+        yield sites["ams"], sites["sfo"]
 
 
 QUICK = (
