@@ -123,18 +123,17 @@ struct bench {
   unsigned n;
 };
 
-static inline void bench_open(struct bench *b, const struct dc_node_cfg *cfg)
+static inline struct bench bench_of(struct dc_node_cfg cfg)
 {
   const char *what;
-  memset(b, 0, sizeof *b);
-  assert(dc_node_cfg_check(cfg, &what) == 0);
-  size_t size = dc_node_size(cfg);
-  b->memory = aligned_alloc(64, size);
-  assert(b->memory != NULL);
-  memset(b->memory, 0, size);
-  b->node = dc_node_init(b->memory, cfg, &buf_ops);
-  assert(b->node != NULL);
-  b->now = DC_SEC;
+  assert(dc_node_cfg_check(&cfg, &what) == 0);
+  size_t size = dc_node_size(&cfg);
+  struct bench b = {.memory = aligned_alloc(64, size), .now = DC_SEC};
+  assert(b.memory != NULL);
+  memset(b.memory, 0, size);
+  b.node = dc_node_init(b.memory, &cfg, &buf_ops);
+  assert(b.node != NULL);
+  return b;
 }
 
 /* The frames of the last call are sent. */

@@ -107,7 +107,6 @@ static void check_bounds(const struct bench *b, const struct dc_node_cfg *cfg)
 
 static void storm(unsigned kind, uint32_t frames)
 {
-  struct bench b;
   struct dc_node_cfg cfg;
   dc_node_cfg_default(&cfg);
   cfg.ports = kind == 2 ? 1 : 4;
@@ -121,7 +120,7 @@ static void storm(unsigned kind, uint32_t frames)
   cfg.memory_bytes = 6000;
   cfg.memory_packets = kind == 0 ? 12 : 0;
   cfg.idle = 20 * DC_MS;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
 
   static uint8_t p[4096];
   for (uint32_t i = 0; i < frames; i++) {

@@ -49,11 +49,9 @@ static void apart(struct dc_frame *f, uint8_t *data)
 static void a_burst_does_what_its_frames_do_one_by_one(uint32_t trees)
 {
   const unsigned most = 1300 * trees;
-  struct bench one, many;
   struct dc_node_cfg cfg = a_switch();
   cfg.trees = trees;
-  bench_open(&one, &cfg);
-  bench_open(&many, &cfg);
+  struct bench one = bench_of(cfg), many = bench_of(cfg);
   static struct dc_tx out[CAP];
   uint8_t p[2048];
   uint32_t state = 7, burst = 1;
@@ -101,11 +99,10 @@ static void a_burst_does_what_its_frames_do_one_by_one(uint32_t trees)
 /* From one packet to as many as the store may hold and back, whatever the order: what is there is found. */
 static void the_ring_grows_with_what_is_in_it(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.store_slots = 4096;
   cfg.cache_bytes = cfg.cache_bytes_max = 64 * 1024;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t seq = 0; seq < 3000; seq++) {
     uint16_t len = seq < 1000 ? 4000 : seq < 2000 ? 100 : 64;
     child_asks(&b, 1, 1, seq, 0);

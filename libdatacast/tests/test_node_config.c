@@ -62,9 +62,7 @@ static void a_node_has_room_for_all_that_it_may_hold(void)
 /* Until it is told, a frame goes to whoever is there, from nobody. */
 static void frames_have_the_addresses_that_were_set(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, other[6] = {2, 0, 0, 0, 0, 9}, neighbour[6] = {2, 0, 0, 0, 0, 2};
   uint8_t p[200], out[200];
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 7, DC_LABEL_LOCAL}, 2);

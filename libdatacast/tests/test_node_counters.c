@@ -51,9 +51,8 @@ static unsigned comes(struct bench *b, uint32_t seq, uint8_t flags, uint16_t len
 
 static void all_that_a_node_does_is_counted_once(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   memset(port, 0, sizeof port);
   assert(asks(&b, 1, 0, 3, 0) == 1 && asks(&b, 2, 0, 0, 0) == 0);
   b.now += cfg.retx_min;
@@ -85,9 +84,7 @@ static void all_that_a_node_does_is_counted_once(void)
 /* What goes to an endpoint names the port by which it came, and has nothing in front, whatever the frame before had. */
 static void an_endpoint_is_told_by_which_port_a_frame_came(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_host();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_host());
   uint8_t p[400], q[400];
   struct dc_node_counters n;
   write_stack(q, (uint32_t[]){DC_LABEL_ADJ, DC_LABEL_LOCAL}, 2);
@@ -109,9 +106,7 @@ static void an_endpoint_is_told_by_which_port_a_frame_came(void)
 /* Whoever has no room for what a frame may cause is answered nothing, and keeps nothing. */
 static void a_frame_needs_room_for_all_that_it_may_cause(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   uint8_t p[200];
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 3, DC_LABEL_LOCAL}, 2);
   size_t len = stack_len(2) + write_payload(p + stack_len(2), 9, 5, 0, 60);

@@ -5,9 +5,7 @@ static struct seen seen;
 
 static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, neighbour[6] = {2, 0, 0, 0, 0, 2};
   dc_node_set_port(b.node, 3, own, neighbour);
   uint8_t p[2048];
@@ -38,9 +36,7 @@ static void an_adjacency_is_popped_and_the_rest_sent_on_untouched(void)
 /* A stack of adjacencies that lead there and back would make 47 frames on one link of one. */
 static void no_frame_leaves_by_the_port_it_came_in_by(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   uint8_t p[2048];
   write_stack(p, (uint32_t[]){DC_LABEL_ADJ + 4, DC_LABEL_ADJ + 4, DC_LABEL_LOCAL}, 3);
   size_t len = stack_len(3) + write_payload(p + stack_len(3), 1, 5, 0, 600);
@@ -54,9 +50,8 @@ static void no_frame_leaves_by_the_port_it_came_in_by(void)
 
 static void an_interest_never_goes_on_over_the_link_to_its_child(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   struct asking a = from_child(1, 1, 5);
   a.fwd = SEG(false, 1, 2);
   assert(ask(&b, 1, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 1); /* where it came in */
@@ -74,7 +69,7 @@ static void an_interest_never_goes_on_over_the_link_to_its_child(void)
 
   cfg.lone_port = true;
   cfg.ports = 1;
-  bench_open(&b, &cfg);
+  b = bench_of(cfg);
   a = from_child(3, 1, 5);
   a.fwd = SEG(false, 3, 2); /* the switch's port, not ours */
   assert(ask(&b, 0, &a) == 0 && dropped(&b, DC_DROP_UTURN) == 1);
@@ -85,9 +80,7 @@ static void an_interest_never_goes_on_over_the_link_to_its_child(void)
 /* Labels between LOCAL and the adjacencies mean something to the two ends of a link only. */
 static void what_lies_under_an_adjacency_is_a_segment(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   uint8_t p[200];
   static const uint32_t odd[] = {0, 3, 999, 1001, 1002, 1023, DC_LABEL_ADJ + DC_PORT_MAX + 1};
   for (unsigned i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -100,9 +93,7 @@ static void what_lies_under_an_adjacency_is_a_segment(void)
 
 static void frames_that_cannot_be_forwarded_are_counted_by_reason(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   uint8_t p[2048];
   size_t len = stack_len(2) + 16;
 
@@ -136,9 +127,7 @@ static void frames_that_cannot_be_forwarded_are_counted_by_reason(void)
 
 static void interests_with_a_wrong_route_are_refused(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   uint8_t p[2048];
   write_stack(p, (uint32_t[]){DC_LABEL_LOCAL}, 1);
@@ -175,9 +164,7 @@ static void interests_with_a_wrong_route_are_refused(void)
 
 static void an_interest_has_as_many_stops_and_bytes_of_a_route_as_there_may_be_and_no_more(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   a.fwd = SEG(true, 7);
   uint8_t p[2048] = {0};
@@ -205,9 +192,7 @@ static void an_interest_has_as_many_stops_and_bytes_of_a_route_as_there_may_be_a
 
 static void an_empty_stack_is_for_the_endpoint(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_host();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_host());
   uint8_t p[100] = {0};
   write_stack(p, NULL, 0);
   write_payload(p + 14, 1, 5, 0, 20);
@@ -223,9 +208,7 @@ static void an_empty_stack_is_for_the_endpoint(void)
 
 static void a_receiver_on_a_waypoints_host_asks_its_own_node(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_host();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_host());
   struct asking a = {.tree = 1, .seq = 5, .ret = HERE(false), .fwd = SEG(false, 1)};
   assert(ask(&b, DC_PORT_HOST, &a) == 1);
   look(&b.tx[0], &seen);
@@ -246,9 +229,7 @@ static void a_receiver_on_a_waypoints_host_asks_its_own_node(void)
 
 static void a_source_with_two_children_is_asked_once(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_host();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_host());
   struct dc_segment to_node = HERE(true);
   struct asking a = {.tree = 1, .seq = 5, .ret = SEG(true, 0), .fwd = HERE(false), .next_ret = &to_node};
   assert(ask(&b, 0, &a) == 1);
@@ -273,11 +254,10 @@ static void a_source_with_two_children_is_asked_once(void)
 
 static void an_appliance_leaves_every_port_to_its_switch(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.ports = 1;
   cfg.lone_port = true;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   struct asking a = from_child(30, 1, 5);
   assert(ask(&b, 0, &a) == 1);
   look(&b.tx[0], &seen);
@@ -295,9 +275,8 @@ static void an_appliance_leaves_every_port_to_its_switch(void)
 /* Data under LOCAL that nobody asked this host's node for is for the host itself: a switch copied it for others as well. */
 static void a_host_takes_what_did_not_come_by_its_node(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_host();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   uint8_t p[400];
   write_stack(p, (uint32_t[]){DC_LABEL_LOCAL}, 1);
   size_t len = stack_len(1) + write_payload(p + stack_len(1), 1, 5, 0, 200);
@@ -310,7 +289,7 @@ static void a_host_takes_what_did_not_come_by_its_node(void)
   bench_close(&b);
 
   cfg = a_switch(); /* nobody is there */
-  bench_open(&b, &cfg);
+  b = bench_of(cfg);
   assert(give(&b, 0, p, len) == 0 && dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
   bench_close(&b);
 }
@@ -318,9 +297,7 @@ static void a_host_takes_what_did_not_come_by_its_node(void)
 /* What stands before a child's data is built once; it is built anew when the neighbour behind the port is another one. */
 static void data_goes_to_whoever_is_behind_the_port_now(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, one[6] = {2, 0, 0, 0, 0, 2}, other[6] = {2, 0, 0, 0, 0, 3};
   /* Labels that have a place of their own with the child, and one more. */
   struct dc_segment child[] = {SEG(true, 3), SEG(false, 3, 1, 2, 4, 5), SEG(true, 3, 1, 2, 4, 5)};
@@ -348,11 +325,10 @@ static void data_goes_to_whoever_is_behind_the_port_now(void)
 /* Children that need the same frame behind the first port get one, under a bitmap of the switch's ports. */
 static void an_appliance_lets_its_switch_copy(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.ports = 1;
   cfg.lone_port = true;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   dc_node_set_copies(b.node, 200); /* the label has room for 19 */
 
   /* Three plain hosts, two waypoints, one behind a port without a bit, one two switches away. */
@@ -439,11 +415,10 @@ static void an_appliance_lets_its_switch_copy(void)
 /* However many children there are: those that get one frame are found among the last, too. */
 static void an_appliance_lets_its_switch_copy_for_the_last_of_many_children(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.ports = 1;
   cfg.lone_port = true;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   dc_node_set_copies(b.node, 19);
   for (uint16_t i = 0; i < 66; i++) {
     struct asking a = {.tree = 1, .seq = 1, .ret = SEG(false, 4, i), .fwd = SEG(false, 7, 2)};

@@ -5,9 +5,7 @@ static struct seen seen;
 
 static void a_miss_sends_the_interest_on_without_its_own_stop(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 0xa1, 5);
   a.cache = dc_cache_code(8192);
   assert(ask(&b, 1, &a) == 1);
@@ -27,9 +25,7 @@ static void a_miss_sends_the_interest_on_without_its_own_stop(void)
 
 static void an_interest_towards_a_waypoint_ends_in_local(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   a.fwd = SEG(true, 7);
   assert(ask(&b, 1, &a) == 1);
@@ -41,9 +37,7 @@ static void an_interest_towards_a_waypoint_ends_in_local(void)
 
 static void data_goes_to_every_child_that_waits_and_is_stored(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   assert(child_asks(&b, 1, 1, 5, 0) == 1);
   assert(child_asks(&b, 2, 1, 5, 0) == 0); /* aggregated */
   assert(child_asks(&b, 3, 1, 5, 0) == 0);
@@ -72,9 +66,7 @@ static void data_goes_to_every_child_that_waits_and_is_stored(void)
 
 static void what_many_children_of_one_tree_ask_for_goes_to_none_of_another(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint16_t k = 1; k <= 6; k++)
     for (uint32_t tree = 1; tree <= 3; tree++) {
       struct asking a = from_child(k, tree, 5);
@@ -93,9 +85,7 @@ static void what_many_children_of_one_tree_ask_for_goes_to_none_of_another(void)
 
 static void a_hit_is_answered_from_the_store(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   answer(&b, 7, 1, 5, DC_FLAG_LAST, 1000);
   assert(child_asks(&b, 2, 1, 5, 0) == 1);
@@ -109,9 +99,8 @@ static void a_hit_is_answered_from_the_store(void)
 
 static void a_retx_waits_until_its_answer_is_overdue(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 5, 0);
   b.now += cfg.retx_min - 1;
   assert(child_asks(&b, 1, 1, 5, DC_FLAG_RETX) == 0);
@@ -127,9 +116,7 @@ static void a_retx_waits_until_its_answer_is_overdue(void)
 
 static void a_retx_waits_longer_where_answers_take_longer(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 1, 0);
   b.now += 10 * DC_MS;
   answer(&b, 7, 1, 1, 0, 100);
@@ -143,9 +130,7 @@ static void a_retx_waits_longer_where_answers_take_longer(void)
 
 static void a_retx_of_what_was_sent_already_does_not_wait_for_a_slow_source(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 1, 0);
   b.now += 2 * DC_MS;
   answer(&b, 7, 1, 1, 0, 100);
@@ -166,9 +151,7 @@ static void a_retx_of_what_was_sent_already_does_not_wait_for_a_slow_source(void
 
 static void a_retx_goes_on_at_once_when_later_data_has_come(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 1, 0);
   child_asks(&b, 1, 1, 2, 0);
   child_asks(&b, 1, 1, 3, 0);
@@ -182,9 +165,7 @@ static void a_retx_goes_on_at_once_when_later_data_has_come(void)
 
 static void a_retx_over_a_repaired_tree_goes_on_at_once(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   child_asks(&b, 2, 1, 5, 0);
   assert(child_asks(&b, 1, 1, 5, DC_FLAG_RETX) == 0);
@@ -204,9 +185,8 @@ static void a_retx_over_a_repaired_tree_goes_on_at_once(void)
 
 static void a_repeated_interest_is_sent_on_after_a_long_time_even_without_retx(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 5, 0);
   b.now += 8 * cfg.retx_min - 1;
   assert(child_asks(&b, 2, 1, 5, 0) == 0);
@@ -217,9 +197,7 @@ static void a_repeated_interest_is_sent_on_after_a_long_time_even_without_retx(v
 
 static void nocache_passes_the_store_and_cleans_it(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   answer(&b, 7, 1, 5, 0, 1000);
   assert(child_asks(&b, 1, 1, 5, DC_FLAG_NOCACHE) == 1);
@@ -234,9 +212,7 @@ static void nocache_passes_the_store_and_cleans_it(void)
 
 static void nocache_is_not_held_back_by_an_ordinary_interest(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   assert(child_asks(&b, 2, 1, 5, DC_FLAG_NOCACHE) == 1);
   assert(child_asks(&b, 3, 1, 5, DC_FLAG_NOCACHE) == 0);
@@ -246,9 +222,7 @@ static void nocache_is_not_held_back_by_an_ordinary_interest(void)
 
 static void a_duplicate_is_passed_on_but_not_stored(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   assert(answer(&b, 7, 1, 5, DC_FLAG_DUP, 1000) == 1);
   look(&b.tx[0], &seen);
@@ -260,9 +234,7 @@ static void a_duplicate_is_passed_on_but_not_stored(void)
 
 static void a_waypoint_that_only_passes_aggregates_but_stores_nothing(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   a.pass = true;
   assert(ask(&b, 1, &a) == 1);
@@ -276,9 +248,7 @@ static void a_waypoint_that_only_passes_aggregates_but_stores_nothing(void)
 
 static void one_route_that_stores_is_enough_to_store(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   a.pass = true;
   ask(&b, 1, &a);
@@ -290,9 +260,7 @@ static void one_route_that_stores_is_enough_to_store(void)
 
 static void the_answer_to_a_repeated_interest_says_nothing_of_the_response_time(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 1, 0);
   b.now += 10 * DC_MS;
   answer(&b, 7, 1, 1, 0, 100);
@@ -311,10 +279,9 @@ static void the_answer_to_a_repeated_interest_says_nothing_of_the_response_time(
 /* A place in the waiting table is given up after eight times the patience of a RETX, which grows with the response. */
 static void what_waits_keeps_its_place_the_longer_the_longer_answers_take(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = 4;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 0, 0);
   b.now += 100 * DC_MS;
   answer(&b, 7, 1, 0, 0, 100);
@@ -330,9 +297,7 @@ static void what_waits_keeps_its_place_the_longer_the_longer_answers_take(void)
 /* Another way shows in any of its stops. */
 static void a_retx_over_a_tree_that_is_another_at_its_far_end_goes_on_at_once(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 1, 1, 5, 0);
   struct asking a = from_child(1, 1, 5);
   struct dc_segment other = SEG(true, 10);
@@ -350,9 +315,8 @@ static void a_retx_over_a_tree_that_is_another_at_its_far_end_goes_on_at_once(vo
 /* The shortest answer took no time; and of the newest number itself nothing shows that it was sent. */
 static void a_retx_of_what_was_sent_already_waits_for_the_least_there_is(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 1, 0);
   answer(&b, 7, 1, 1, 0, 100);
   for (uint32_t seq = 3; seq < 40; seq++) {

@@ -5,9 +5,7 @@ static struct seen seen;
 
 static void the_lag_of_the_slowest_child_travels_up(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks(&b, 3, 1, 50, 0); /* heard of once: a damaged interest, perhaps */
   child_asks(&b, 2, 1, 0, 0);  /* this one asks twice and stays behind */
   b.now += DC_US;
@@ -49,10 +47,9 @@ static void the_lag_of_the_slowest_child_travels_up(void)
 
 static void a_tree_in_the_place_of_one_of_many_children_tells_of_none_that_is_behind(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.trees = 1;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 0, 0);
   for (uint16_t k = 4; k < 20; k++) {
     struct asking a = from_child(1, 1, 0);
@@ -71,10 +68,9 @@ static void a_tree_in_the_place_of_one_of_many_children_tells_of_none_that_is_be
 static void the_slowest_child_tells_of_no_lag(void)
 {
   for (uint16_t others = 1; others < 40; others += 30) {
-    struct bench b;
     struct dc_node_cfg cfg = a_switch();
     cfg.waiting_slots = 256;
-    bench_open(&b, &cfg);
+    struct bench b = bench_of(cfg);
     for (uint16_t other = 0; other < others; other++)
       for (uint32_t seq = 50; seq < 54; seq++, b.now += 10 * DC_US) {
         struct asking a = from_child(1, 1, seq + 4 * other);
@@ -94,8 +90,7 @@ static void the_slowest_child_tells_of_no_lag(void)
 /* The store that goes on in an interest when 256 KB were asked for, after a hundred packets of 1,000 bytes. */
 static uint64_t store_told(const struct dc_node_cfg *cfg)
 {
-  struct bench b;
-  bench_open(&b, cfg);
+  struct bench b = bench_of(*cfg);
   struct asking a = from_child(1, 1, 0);
   a.cache = dc_cache_code(256 * 1024);
   for (a.seq = 0; a.seq < 100; a.seq++) {
@@ -131,9 +126,7 @@ static void an_interest_says_what_store_there_really_is(void)
 /* A host that stands still for a moment is silent, and wants what goes by: it counts until it must be taken for gone. */
 static void a_child_that_falls_silent_counts_for_a_moment(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t seq = 0; seq < 300; seq++) {
     if (seq < 20) {
       child_asks(&b, 2, 1, seq, 0);
@@ -153,9 +146,7 @@ static void a_child_that_falls_silent_counts_for_a_moment(void)
 /* Who has asked for all that it wants is silent, too, and nobody waits for it. That goes on up when no child is left. */
 static void a_child_that_asks_for_nothing_more_counts_no_longer(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t seq = 0; seq < 20; seq++) {
     struct asking first = from_child(2, 1, seq);
     first.flags = seq == 19 ? DC_FLAG_LAST : 0;
@@ -197,9 +188,7 @@ static uint8_t told_by(struct bench *b, uint32_t seq)
 
 static void damaged_interests_make_no_slowest_child(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking ghost = from_child(3, 1, 900); /* a way back with a wrong bit, of one that is out of a store below */
   ghost.lag = 255;
   for (; ghost.seq < 902; ghost.seq++, b.now += DC_US) /* the same bit twice (seeds 92784, 102471) */
@@ -211,9 +200,7 @@ static void damaged_interests_make_no_slowest_child(void)
 
 static void a_child_that_told_of_a_slow_one_and_fell_silent_counts_for_a_moment(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking below = from_child(3, 1, 39);
   below.lag = dc_lag_code(30);
   for (; below.seq < 42; below.seq++, b.now += 5 * DC_MS)
@@ -228,9 +215,7 @@ static void a_child_that_told_of_a_slow_one_and_fell_silent_counts_for_a_moment(
 
 static void what_is_asked_for_again_says_where_a_child_is(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t seq = 100; seq < 140; seq++) { /* this node was restarted: child 2 waits, and only asks again */
     struct asking again = from_child(2, 1, 141);
     again.flags = DC_FLAG_RETX;
@@ -243,9 +228,7 @@ static void what_is_asked_for_again_says_where_a_child_is(void)
 /* A child that asked for a damaged number far ahead is where its others say; two of them are no damage. */
 static void one_damaged_number_hides_no_slow_child(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t seq = 0; seq < 10; seq++)
     child_asks(&b, 2, 1, seq, 0);
   child_asks(&b, 2, 1, 55 | 64, 0);
@@ -261,9 +244,7 @@ static void one_damaged_number_hides_no_slow_child(void)
 
 static void a_restart_gives_every_packet_back(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t tree = 1; tree <= 4; tree++) {
     child_asks(&b, 1, tree, 5, 0);
     answer(&b, 7, tree, 5, 0, 100);
@@ -326,9 +307,7 @@ static void what_trees_use_a_little_of_stands_behind_what_all_of_them_fill(void)
 
 static void of_ports_that_it_does_not_have_nothing_is_known(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
   dc_node_set_port(b.node, 8, mac, mac);
   struct dc_port_counters none, c;

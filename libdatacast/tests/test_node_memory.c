@@ -24,12 +24,11 @@ static uint64_t room(struct dc_node *node, uint64_t bytes, uint64_t packets, uin
 /* What it may have, while more than a 64th of the memory is left; else what a node gives unasked, or what it has. */
 static void a_store_can_have_what_it_may_while_memory_is_not_scarce(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes = 4000;
   cfg.memory_bytes = 64000;
   cfg.memory_packets = 640;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   struct dc_node *node = b.node;
   assert(room(node, 62999, 629, 0, 0) == 20000);
   assert(room(node, 63000, 629, 0, 0) == 4000 && room(node, 62999, 630, 0, 0) == 4000);
@@ -50,11 +49,10 @@ static void a_store_can_have_what_it_may_while_memory_is_not_scarce(void)
 
 static void a_packet_as_large_as_the_store_or_all_of_the_memory_is_kept(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes = 1000;
   cfg.memory_bytes = 1500;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   assert(brings(&b, 1, 1, 0, 1001) == 1 && tree_count(&b, 1).packets == 0);
   assert(brings(&b, 1, 2, 0, 1000) == 1 && tree_count(&b, 1).packets == 1);
   assert(brings(&b, 2, 1, 0, 500) == 1 && tree_count(&b, 2).packets == 1 && tree_count(&b, 1).packets == 1);
@@ -66,11 +64,10 @@ static void a_packet_as_large_as_the_store_or_all_of_the_memory_is_kept(void)
 static void a_tree_stands_still_when_it_was_not_used_for_a_quarter_of_a_second(void)
 {
   for (dc_time less = 0; less < 2; less++) {
-    struct bench b;
     struct dc_node_cfg cfg = a_switch();
     cfg.cache_bytes = 1000;
     cfg.memory_bytes = 2000;
-    bench_open(&b, &cfg);
+    struct bench b = bench_of(cfg);
     assert(brings(&b, 1, 1, 0, 1000) == 1);
     b.now += DC_MS;
     assert(brings(&b, 2, 1, 0, 1000) == 1);
@@ -89,12 +86,11 @@ static void a_tree_stands_still_when_it_was_not_used_for_a_quarter_of_a_second(v
 static void who_has_more_gives_when_he_is_among_the_first_eight(void)
 {
   for (uint32_t rich = 1; rich <= 9; rich++) {
-    struct bench b;
     struct dc_node_cfg cfg = a_switch();
     cfg.trees = 16;
     cfg.cache_bytes = 1000;
     cfg.memory_bytes = 8 * 1000 + 3000;
-    bench_open(&b, &cfg);
+    struct bench b = bench_of(cfg);
     for (uint32_t tree = 1; tree <= 9; tree++)
       for (uint32_t seq = 0; seq < (tree == rich ? 3 : 1); seq++)
         assert(brings(&b, tree, seq, tree == rich ? dc_cache_code(8192) : 0, 1000) == 1);
@@ -110,9 +106,7 @@ static struct dc_tree *only_tree(struct bench *b) { return dc_tree_next(&b->node
 /* It tells what was sent already; of a store that was empty nothing before counts. */
 static void the_newest_is_the_highest_of_what_is_stored(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint32_t seq[] = {50, 40, 60}, newest[] = {50, 50, 60};
   for (unsigned i = 0; i < 3; i++) {
     assert(brings(&b, 1, seq[i], 0, 100) == 1);
@@ -128,10 +122,9 @@ static void the_newest_is_the_highest_of_what_is_stored(void)
 /* A larger store than may be asked for, the default, and a smaller one. */
 static void a_store_is_as_large_as_it_was_asked_to_be(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes_max = 16384;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   static const uint32_t asked[] = {0, 4352, 16384, 32768, 0}, got[] = {8192, 4352, 16384, 16384, 8192};
   for (unsigned i = 0; i < 5; i++) {
     struct asking a = from_child(1, 1, i);

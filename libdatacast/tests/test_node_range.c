@@ -30,9 +30,7 @@ static void expect_data(struct bench *b, unsigned i, uint16_t port, uint32_t seq
 
 static void what_nobody_has_goes_on_as_one_interest(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   assert(child_asks_for(&b, 1, 10, 63, 0) == 1);
   expect_interest(&b, 0, 10, 63, 0);
   struct dc_tree_counters t = tree_count(&b, 1);
@@ -52,9 +50,7 @@ static void what_nobody_has_goes_on_as_one_interest(void)
 
 static void hits_holes_and_what_waits_are_told_apart_number_by_number(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks_for(&b, 2, 12, 1, 0); /* 12 and 13 come and are stored */
   answer(&b, 7, 1, 12, 0, 100);
   answer(&b, 7, 1, 13, 0, 100);
@@ -83,9 +79,7 @@ static void hits_holes_and_what_waits_are_told_apart_number_by_number(void)
 
 static void a_range_that_all_have_asked_for_stays_here(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   assert(child_asks_for(&b, 1, 0, 15, 0) == 1);
   assert(child_asks_for(&b, 2, 0, 15, 0) == 0);
   assert(child_asks_for(&b, 3, 8, 15, 0) == 1); /* 8 to 15 wait */
@@ -97,9 +91,7 @@ static void a_range_that_all_have_asked_for_stays_here(void)
 
 static void retx_and_nocache_mean_each_number_too(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   child_asks_for(&b, 1, 0, 3, 0);
   assert(child_asks_for(&b, 1, 0, 3, DC_FLAG_RETX) == 0); /* too soon */
   b.now += 2 * DC_MS;
@@ -119,10 +111,9 @@ static void retx_and_nocache_mean_each_number_too(void)
 /* A full table refuses single numbers; the others go on. */
 static void a_number_without_a_place_does_not_hold_up_the_others(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = 8; /* 2 sets of 4 */
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   assert(child_asks_for(&b, 1, 100, 7, 0) == 1); /* every place is taken */
   assert(child_asks_for(&b, 1, 300, 3, 0) == 0 && dropped(&b, DC_DROP_WAITING) == 4);
   answer(&b, 7, 1, 100, 0, 100); /* one place for an even number */
@@ -133,9 +124,7 @@ static void a_number_without_a_place_does_not_hold_up_the_others(void)
 
 static void more_than_a_range_may_be_is_refused_whole(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   assert(child_asks_for(&b, 1, 0, 64, 0) == 0 && child_asks_for(&b, 1, UINT32_MAX, 1, 0) == 0);
   assert(dropped(&b, DC_DROP_RANGE) == 2 && tree_count(&b, 1).interests == 0);
   assert(child_asks_for(&b, 1, UINT32_MAX - 1, 1, 0) == 1);
@@ -146,10 +135,9 @@ static void more_than_a_range_may_be_is_refused_whole(void)
  * add one to what its slowest is behind. */
 static void a_batch_that_others_have_still_to_ask_for_is_no_distance(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = 256;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t seq = 0; seq < 80; seq += 8, b.now += 10 * DC_US) {
     assert(child_asks_for(&b, 1, seq, 7, 0) == 1);
     expect_interest(&b, 0, seq, 7, 0);
@@ -179,9 +167,7 @@ static void a_batch_that_others_have_still_to_ask_for_is_no_distance(void)
 /* Who asks again for what has not come tells how far the slowest below it has come since (seed 146707). */
 static void what_is_asked_for_again_tells_of_the_slowest(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking told = from_child(1, 1, 0);
   for (; told.seq < 20; told.seq++, b.now += 10 * DC_US) {
     told.lag = dc_lag_code(told.seq / 2);

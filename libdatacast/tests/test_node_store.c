@@ -5,9 +5,7 @@ static struct seen seen;
 
 static void data_nobody_asked_for_is_refused_and_never_stored(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   assert(answer(&b, 7, 1, 5, 0, 1000) == 0);
   assert(dropped(&b, DC_DROP_UNKNOWN_TREE) == 1);
   child_asks(&b, 1, 1, 6, 0);
@@ -22,9 +20,7 @@ static void data_nobody_asked_for_is_refused_and_never_stored(void)
 
 static void the_oldest_packet_leaves_the_store_first(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   static const uint32_t order[] = {3, 1, 2, 9, 4, 5, 6, 7, 8}; /* 9 x 1000 bytes into 8192: the first to come goes */
   for (unsigned i = 0; i < 9; i++) {
     child_asks(&b, 1, 1, order[i], 0);
@@ -41,9 +37,7 @@ static void the_oldest_packet_leaves_the_store_first(void)
 
 static void sequence_numbers_a_ring_apart_share_a_slot(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t seq = 7; seq <= 7 + 64; seq += 64) {
     child_asks(&b, 1, 1, seq, 0);
     answer(&b, 7, 1, seq, 0, 10);
@@ -57,10 +51,9 @@ static void sequence_numbers_a_ring_apart_share_a_slot(void)
 
 static void an_interest_says_how_large_the_store_shall_be(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes_max = 32 * 1024;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   struct asking a = from_child(1, 1, 0);
   for (a.seq = 0; a.seq < 40; a.seq++) {
     a.cache = dc_cache_code(1024 * 1024); /* more than may be asked for */
@@ -80,10 +73,9 @@ static void an_interest_says_how_large_the_store_shall_be(void)
 
 static void trees_share_a_bound_on_memory_and_idle_ones_give_first(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.memory_bytes = 8000;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t tree = 1; tree <= 2; tree++)
     for (uint32_t seq = 0; seq < 4; seq++) {
       child_asks(&b, 1, tree, seq, 0);
@@ -114,12 +106,11 @@ static void trees_share_a_bound_on_memory_and_idle_ones_give_first(void)
 /* A group that came first and asked for much would leave nothing to those that come after it. */
 static void where_memory_is_scarce_each_tree_gets_what_a_node_gives_unasked(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.cache_bytes = 4000;
   cfg.cache_bytes_max = 32 * 1024;
   cfg.memory_bytes = 16000;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   struct asking a = from_child(1, 1, 0);
   a.cache = dc_cache_code(32 * 1024);
   for (a.seq = 0; a.seq < 20; a.seq++) {
@@ -146,10 +137,9 @@ static void where_memory_is_scarce_each_tree_gets_what_a_node_gives_unasked(void
 
 static void packets_have_a_bound_of_their_own_where_buffers_are_scarce(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.memory_packets = 5;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t seq = 0; seq < 20; seq++) {
     child_asks(&b, 1, 1, seq, 0);
     answer(&b, 7, 1, seq, 0, 10);
@@ -162,9 +152,8 @@ static void packets_have_a_bound_of_their_own_where_buffers_are_scarce(void)
 
 static void a_tree_too_many_is_refused_until_one_is_idle(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t tree = 1; tree <= 4; tree++) {
     b.now += DC_MS;
     assert(child_asks(&b, 1, tree * 1000, 5, 0) == 1 && answer(&b, 7, tree * 1000, 5, 0, 1000) == 1);
@@ -189,9 +178,7 @@ static void a_tree_too_many_is_refused_until_one_is_idle(void)
 /* Interests with invented ids fill the table, but not for long and not for others. */
 static void trees_that_never_brought_data_go_first(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   for (uint32_t id = 900; id < 904; id++)
     assert(child_asks(&b, 2, id, 5, 0) == 1); /* all there is room for */
   assert(child_asks(&b, 1, 1, 5, 0) == 1);    /* a group begins */
@@ -216,10 +203,9 @@ static void trees_that_never_brought_data_go_first(void)
 
 static void what_waited_in_a_tree_is_forgotten_with_it(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.trees = 1;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   child_asks(&b, 1, 1, 5, 0);
   b.now += cfg.idle;
   child_asks(&b, 2, 2, 6, 0);
@@ -231,9 +217,7 @@ static void what_waited_in_a_tree_is_forgotten_with_it(void)
 
 static void a_child_too_many_is_refused_until_one_is_silent(void)
 {
-  struct bench b;
-  struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(a_switch());
   struct asking a = from_child(1, 1, 5);
   for (uint16_t k = 0; k < DC_CHILDREN_MAX; k++) {
     b.now += 1;
@@ -261,10 +245,9 @@ static void a_child_too_many_is_refused_until_one_is_silent(void)
 
 static void waiting_interests_are_bounded(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = 16; /* 4 sets of 4 */
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   static const uint32_t order[16] = {8, 4, 0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15};
   for (unsigned i = 0; i < 16; i++) {
     b.now++;
@@ -284,11 +267,10 @@ static void waiting_interests_are_bounded(void)
 static void a_waiting_table_grows_with_what_waits_as_far_as_there_is_memory(void)
 {
   enum { SLOTS = 8192, ASKED = 6000, SURE = 2048, SET = 160 };
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
   cfg.waiting_slots = SLOTS;
   cfg.memory_bytes = 8 * SET * (1024 - 512); /* one tree's may have 1,024 sets */
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   for (uint32_t tree = 1; tree <= 3; tree++)
     for (uint32_t seq = 0; seq < ASKED; seq++)
       (void)child_asks(&b, 1, tree, seq, 0);
@@ -302,7 +284,7 @@ static void a_waiting_table_grows_with_what_waits_as_far_as_there_is_memory(void
   bench_close(&b);
 
   cfg.memory_bytes = 64 << 20;
-  bench_open(&b, &cfg);
+  b = bench_of(cfg);
   for (uint32_t seq = 0; seq < ASKED; seq++)
     assert(child_asks(&b, 1, 1, seq, 0) == 1);
   assert(tree_count(&b, 1).waiting == ASKED);
@@ -312,9 +294,8 @@ static void a_waiting_table_grows_with_what_waits_as_far_as_there_is_memory(void
 /* Who sees an interest pass, or guesses its number, cannot answer it from elsewhere. */
 static void data_is_taken_only_from_where_it_was_asked_for(void)
 {
-  struct bench b;
   struct dc_node_cfg cfg = a_switch();
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   assert(child_asks(&b, 1, 1, 5, 0) == 1); /* goes up by port 7 */
   for (uint16_t port = 0; port < 7; port++)
     assert(answer(&b, port, 1, 5, 0, 100) == 0 && dropped(&b, DC_DROP_UNWANTED) == port + 1u);
@@ -332,7 +313,7 @@ static void data_is_taken_only_from_where_it_was_asked_for(void)
 
   /* A host's own source answers from inside; nobody outside can in its place. */
   cfg = a_host();
-  bench_open(&b, &cfg);
+  b = bench_of(cfg);
   a = from_child(1, 1, 5);
   a.fwd = HERE(false);
   assert(ask(&b, 1, &a) == 1 && b.tx[0].port == DC_PORT_HOST);

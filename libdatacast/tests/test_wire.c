@@ -159,12 +159,11 @@ static void check_frame(const struct golden *g)
 
 static void check_pop(const struct golden *g)
 {
-  struct bench b;
   struct dc_node_cfg cfg;
   dc_node_cfg_default(&cfg);
   cfg.ports = 8;
   cfg.trees = 1;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   assert(give(&b, 3, g->hex, g->len) == 1 && b.tx[0].port == g->port);
   uint8_t p[2048];
   assert(flatten(&b.tx[0], p, sizeof p) == g->out_len && memcmp(p, g->out, g->out_len) == 0);
@@ -173,13 +172,12 @@ static void check_pop(const struct golden *g)
 
 static void check_refuse(const struct golden *g)
 {
-  struct bench b;
   struct dc_node_cfg cfg;
   dc_node_cfg_default(&cfg);
   cfg.ports = 4;
   cfg.endpoint = true;
   cfg.trees = 1;
-  bench_open(&b, &cfg);
+  struct bench b = bench_of(cfg);
   assert(give(&b, 0, g->hex, g->len) == 0);
   bool counted = false;
   for (unsigned why = 1; why < DC_DROP_MAX; why++)
