@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -41,6 +42,9 @@ bool target_fault(struct fault *why, int error, const char *name)
                      "%s is a folder that is there already; give the whole path of what is to be made", name);
   case ENOTDIR:
     return fault_set(why, "not_writable", "%s: a part of the path is not a folder", name);
+  case ETXTBSY:
+    return fault_set(why, "not_writable",
+                     "%s: another host receives it there: of hosts that share a folder one is a receiver", name);
   default:
     return fault_set(why, fault_passes(error) ? "busy" : "io", "%s: %s", name, strerror(error));
   }
@@ -205,6 +209,13 @@ struct job *target_note_verified(const struct target *t, uint32_t block, const u
   return j;
 }
 
+/* It is locked while it is open: of hosts that share a folder each would write to it, or take it away from the other. A file system
+ * without locks cannot tell. */
+static bool is_anothers(int fd) { return flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; }
+
+/* What is there, and is not to be thrown away. */
+static bool in_use(int error) { return fault_passes(error) || error == ETXTBSY; }
+
 /* The temporary file of an agent that was killed, when it is ours alone and of this layout; else -1, with errno. */
 static int open_again(const struct target *t, const struct dc_layout *l, uint64_t *held)
 {
@@ -213,13 +224,14 @@ static int open_again(const struct target *t, const struct dc_layout *l, uint64_
   int fd = openat(t->dir, t->temp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0)
     return -1;
-  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
+  bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode), taken = file && is_anothers(fd);
+  if (file && !taken && st.st_nlink == 1 && st.st_uid == geteuid() &&
       pread(fd, &h, sizeof h, table_at(t)) == sizeof h && memcmp(&h, &wanted, sizeof h) == 0) {
     *held = (uint64_t)st.st_blocks * 512;
     return fd;
   }
   close(fd);
-  errno = ENOENT;
+  errno = taken ? ETXTBSY : ENOENT;
   return -1;
 }
 
@@ -424,11 +436,11 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   t->resumed = fd >= 0;
   if (stamp != NULL)
     snprintf(t->mark, sizeof t->mark, "%s %s", group, stamp);
-  if (fd < 0 && !fault_passes(errno) && stamp != NULL) {
+  if (fd < 0 && !in_use(errno) && stamp != NULL) {
     fd = open_whole(t);
     t->whole = fd >= 0;
   }
-  if (fd < 0 && fault_passes(errno)) { /* it may be there, and would be thrown away, or come once more */
+  if (fd < 0 && in_use(errno)) { /* it may be there, and would be thrown away, or come once more */
     target_fault(why, errno, dest);
     target_close(t, true, NULL);
     return false;
@@ -450,6 +462,8 @@ bool target_open(struct target *t, const struct roots *roots, const char *dest, 
   if (fd < 0) {
     (void)unlinkat(t->dir, t->temp, 0); /* of no use */
     fd = openat(t->dir, t->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0)
+      (void)is_anothers(fd);
   }
   t->file = fd < 0 ? NULL : file_new(fd);
   if (t->file == NULL) {

@@ -216,12 +216,9 @@ static int note(struct job *j)
 
 static int allocate(struct job *j)
 {
-  while (fallocate(j->file->fd, 0, (off_t)j->off, (off_t)j->len) < 0) {
-    if (errno == EOPNOTSUPP)
-      return 0; /* writes will tell */
+  while (fallocate(j->file->fd, 0, (off_t)j->off, (off_t)j->len) < 0)
     if (errno != EINTR)
-      return errno;
-  }
+      return errno == EOPNOTSUPP ? 0 : errno; /* writes will tell */
   return 0;
 }
 
@@ -288,11 +285,21 @@ static void sync_folders(int dir, unsigned above)
   }
 }
 
+/* What bears the temporary name now is another host's, where several share the folder: it is not whole. */
+static bool is_another(const struct job *j)
+{
+  struct stat now, own; /* of one folder, and so of one device */
+  bool known = fstatat(j->dir, j->temp, &now, AT_SYMLINK_NOFOLLOW) == 0 && fstat(j->file->fd, &own) == 0;
+  return known && now.st_ino != own.st_ino;
+}
+
 static int finish(struct job *j)
 {
   if (j->bundle)
     return finish_bundle(j);
   int wrong = as_expected(j);
+  if (is_another(j))
+    return ETXTBSY;
   errno = wrong;
   bool cut = wrong == 0 && ftruncate(j->file->fd, (off_t)j->len) == 0;
   if (cut && j->mark[0] != '\0')

@@ -171,6 +171,23 @@ def test_disk_full_at_open_and_the_others_finish(
     assert list(small_disk.iterdir()) == []
 
 
+def test_of_hosts_that_share_a_folder_one_receives_there(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    net = join_line(make_net(PLAIN))
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    net.start("a")
+    net.start("b", dest=shared)
+    net.start("c", dest=shared)
+    both = Transfer(net, "a", random_file(tmp_path / "src", 3_000_000), {"b": path_middle(), "c": path_end()})
+    results = both.open()
+    [refused] = [r for r in results.values() if not r["ok"]]
+    assert refused["code"] == "not_writable" and "share a folder" in refused["error"], results
+    [other] = [name for name in "bc" if results[name]["ok"]]
+    both.assign()
+    assert both.wait_ended(other)[other]["event"] == "done"
+    assert digest(Path(both.dest[other])) == digest(both.path) and net.agents[other].leftovers() == []
+
+
 def test_disk_fills_up_half_way(make_net: Callable[[Path], Net], tmp_path: Path, small_disk: Path) -> None:
     """It had room when the group was opened; somebody else takes it meanwhile."""
     net = join_pair(make_net(PLAIN))
