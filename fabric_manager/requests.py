@@ -206,7 +206,7 @@ def _check_parts(spec: GroupSpec) -> None:
         if part.url:
             _check_secret(part.url, "parts")
             _check_object(part.url, "parts")
-        total += len(part.path) + len(part.url) + len(part.data)
+        total += len(part.path.encode()) + len(part.url) + len(part.data)
     if len(paths) < len(spec.parts) or total > PARTS_BYTES:
         raise problem(
             "bad_part", "parts", f"a path is there twice, or all take more than {PARTS_BYTES >> 10} KiB", "",

@@ -44,6 +44,7 @@ MESSAGES = st.one_of(
     ),
     st.fixed_dictionaries({"type": st.just("link")}, optional={
         "node": NODE, "port": field(0, 1), "up": field(True, False), "n": field(1, 2, 3), "t_ns": field(1)}),
+    st.fixed_dictionaries({"type": st.just("away")}, optional={"for_ms": field(0, 1000, 10**9)}),
     st.fixed_dictionaries({"type": field("heartbeat", "goodbye").filter(lambda v: isinstance(v, str))}),
 )  # fmt: skip
 
@@ -80,7 +81,7 @@ def test_every_message_is_taken_or_refused_with_a_reason(script: list[tuple[int,
         kinds = {"register": {"registered", "error"}, "link": {"ok", "error"}, "heartbeat": {"heard"}}
         kinds = kinds.get(message["type"], {"error"})
         assert {a["type"] for a in answers} <= kinds
-        assert answers or message["type"] == "heartbeat"
+        assert answers or message["type"] in ("heartbeat", "away")
         assert all(a["code"] and a["error"] for a in answers if a["type"] == "error")
     for node in fabric.nodes.values():
         assert node.msd is None or (type(node.msd) is int and node.msd > 0)
