@@ -24,19 +24,19 @@ class World:
 
     def __init__(self, epoch: int = 1, timeout_s: float = 5.0) -> None:
         self.addresses = {name: f"{name}:7600" for name in "abxy"}
-        self.answers: dict[str, dict[str, Any]] = {}
+        self.answers: dict[str, Any] = {}
         self.asked: list[tuple[str, list[str]]] = []
         self.suspected: list[str] = []
         self.woken = 0
         view: Any = SimpleNamespace(address=self.addresses.get, client=None, visits=None)
         self.it = Crew(
-            "g", view, None, timeout_s=timeout_s, epoch=epoch, away=None,  # type: ignore[arg-type]
+            "g", view, None, timeout_s=timeout_s, epoch=epoch, away=None,
             opening=lambda: Opening(1, 1, 1, "a", 1000, ()), own_opening=lambda member: SourcePart("/f", []),
-            on_event=print, wake=self._wake, spawn=asyncio.ensure_future,  # type: ignore[arg-type]
+            on_event=print, wake=self._wake, spawn=asyncio.ensure_future,
         )  # fmt: skip
-        self.it.request = self._request  # type: ignore[method-assign]
-        self.it.connect = self._connect  # type: ignore[method-assign]
-        self.it.visits = SimpleNamespace(suspect=self._suspect, replay=self._replay)  # type: ignore[assignment]
+        self.it.request = self._request
+        self.it.connect = self._connect
+        self.it.visits = SimpleNamespace(suspect=self._suspect, replay=self._replay)
 
     def join(self, roots: str = "ab", receivers: str = "xy", **more: Any) -> dict[str, Member]:
         self.it.join([*roots], [*receivers], **more)
@@ -126,10 +126,10 @@ async def test_a_request_at_the_beginning_is_made_again_until_patience_ends() ->
     world = World(timeout_s=0.05)
     world.join()
     lost = GroupError("unreachable", "source a: the connection broke", "a")
-    world.answers["close"] = [lost, lost, {}]  # type: ignore[assignment]
+    world.answers["close"] = [lost, lost, {}]
     await world.it.forget()
     assert [what for what, _ in world.asked] == ["close", "connect", "close", "connect", "close"]
-    world.answers["close"] = lost  # type: ignore[assignment]
+    world.answers["close"] = lost
     with pytest.raises(GroupError, match="the connection broke"):
         await world.it.forget()
 
@@ -161,7 +161,7 @@ async def test_members_that_do_not_take_new_trees_or_routes_are_visited() -> Non
     them = world.join()
     for member in them.values():
         member.opened = True
-    world.it._lead, world.it._root = them["a"], SimpleNamespace(alive=True)  # type: ignore[assignment]
+    world.it._lead, world.it._root = them["a"], SimpleNamespace(alive=True)
     them["a"].position = 3
     world.answers |= {"open": {"x": Answer(code="unreachable")}, "status": {"a": StatusAnswer(code="no_group")}}
     await world.it.reopen()
@@ -238,10 +238,10 @@ async def test_an_end_is_told_to_who_takes_part_and_a_refusal_of_it_changes_noth
     them = world.join()
     await world.it.close("done", False)
     assert world.asked == [] and world.it.closed, "nobody was ever spoken to"
-    world.it._root = SimpleNamespace(leave=lambda: left.append(True))  # type: ignore[assignment]
+    world.it._root = SimpleNamespace(leave=lambda: left.append(True))
     them["a"].opened = them["x"].opened = them["y"].opened = True
     them["y"].suspect = True
-    world.answers["close"] = GroupError("unreachable", "source a is gone", "a")  # type: ignore[assignment]
+    world.answers["close"] = GroupError("unreachable", "source a is gone", "a")
     await world.it.close("done", False)
     assert world.asked == [("close", ["a", "x"])] and left == [True]
     assert world.it.closing("why", keep=True) == Close("why", True, 0)
