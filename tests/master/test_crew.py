@@ -12,7 +12,7 @@ import pytest
 from datacast.master import crew as module
 from datacast.master import requests
 from datacast.master.answers import Answer, Results, StatusAnswer
-from datacast.master.crew import REOPEN_MAX, Crew
+from datacast.master.crew import Crew
 from datacast.master.errors import GroupError
 from datacast.master.members import Member
 from datacast.master.requests import Close, Digest, Op, Opening, SourcePart
@@ -173,43 +173,6 @@ async def test_members_that_do_not_take_new_trees_or_routes_are_visited() -> Non
     asked = len(world.asked)
     await world.it.reroute({"z": {"1": "r"}}, {})
     assert len(world.asked) == asked, "it concerns nobody"
-
-
-@pytest.mark.parametrize(
-    ("answer", "again", "position", "state"),
-    [
-        (Answer(ok=True), False, 2, "open"),
-        (Answer(code="unreachable"), True, 1, "open"),
-        (Answer(code="limit"), True, 1, "open"),
-        (Answer(code="gap", n=0), True, 0, "open"),
-        (Answer(code="gap"), True, 1, "open"),
-        (Answer(code="no_tree"), True, 1, "open"),
-        (Answer(code="no_group"), True, 0, "open"),
-        (Answer(code="denied", error="no"), False, 1, "failed"),
-        (Answer(), False, 1, "failed"),
-    ],
-)
-def test_what_an_answer_to_an_order_says(answer: Answer, again: bool, position: int, state: str) -> None:
-    world = World()
-    member = world.join()["x"]
-    member.opened, member.state, member.position = True, "open", 1
-    for n in range(2):
-        world.it.log.add(Digest(((n, "00" * 32),)))
-    assert world.it.acknowledged(member, 1, answer) is (position == 2)
-    assert (world.suspected == ["x"], member.position, member.state) == (again, position, state)
-    assert (member.error is not None and member.error.message.startswith("digest: ")) is (state == "failed")
-    assert member.opened is (answer.code != "no_group") and world.woken == (state == "failed")
-
-
-def test_one_that_never_knows_a_tree_has_failed() -> None:
-    world = World()
-    member = world.join()["x"]
-    world.it.log.add(Digest(((0, "00" * 32),)))
-    for _ in range(REOPEN_MAX):
-        world.it.acknowledged(member, 0, Answer(code="no_tree", error="there is no tree 7"))
-        assert not member.final
-    world.it.acknowledged(member, 0, Answer(code="no_tree", error="there is no tree 7"))
-    assert member.state == "failed" and member.error and member.error.message == "digest: there is no tree 7"
 
 
 @pytest.mark.parametrize(
