@@ -394,7 +394,8 @@ class Fetching:
             log.info("group %s: %s", self._t.id, error)
             return  # ordered again
         told = results.of(member.name)
-        if not told.ok and told.code != "unreachable":
+        # Of an agent that was started again, and is opened with the next look: ordered again.
+        if not told.ok and told.code not in ("unreachable", "no_group"):
             self.not_fetched(member, told.code, told.why)
 
     def _end_runs(self, root: str) -> None:

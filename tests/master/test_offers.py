@@ -32,6 +32,7 @@ class Hosts:
         self, url: str, names: tuple[str, ...] = ("a", "b"), wants: dict[str, list[str]] | None = None
     ) -> None:
         self.ordered: list[tuple[str, int]] = []
+        self.refuses_by = ""
         members = {
             n: SimpleNamespace(
                 name=n, role="receiver", suspect=False, aside=False, sends=True, final=False, fail=self._fail,
@@ -60,7 +61,8 @@ class Hosts:
     async def _request(self, op: Any, members: list[Any], common: Any, parts: Any, wait: float) -> Results[FetchAnswer]:
         ((name, part),) = parts.items()
         self.ordered += [(name, b) for first, count in part.blocks for b in range(first, first + count)]
-        return Results({name: FetchAnswer(ok=True)}, FetchAnswer())
+        answer = FetchAnswer(ok=not self.refuses_by, code=self.refuses_by)
+        return Results({name: answer}, FetchAnswer())
 
     async def deal(self) -> list[int]:
         """The blocks that are ordered now."""
@@ -132,6 +134,17 @@ async def test_whoever_nobody_can_fetch_for_any_more_fails_with_that_word():
     hosts.fetching.not_fetched(hosts.members["b"], "origin_denied", "no")
     await hosts.deal()
     assert [code for code, _ in hosts.failed] == ["no_fetcher"] and "what b wants" in hosts.failed[0][1]
+
+
+async def test_a_lone_fetcher_whose_agent_is_started_again_fetches_on(monkeypatch: pytest.MonkeyPatch):
+    """An order that came before it was opened again was the group's end: nobody can fetch."""
+    hosts, start = Hosts("https://mirror.example/model", ("a",)), time.monotonic()
+    hosts.refuses_by = "no_group"
+    first = await hosts.deal()
+    hosts.refuses_by = ""
+    assert await hosts.deal() == []
+    monkeypatch.setattr(fetching.time, "monotonic", lambda: start + 2 * fetching.REPEAT_S)
+    assert first and await hosts.deal() == first
 
 
 async def test_a_piece_is_told_when_all_blocks_that_touch_it_are_there():
