@@ -142,7 +142,8 @@ class Crew:
         """Raises GroupError when the source has failed, of several all."""
         if not self.roots:
             source = self.source
-            error = source.error or GroupFailure(code="error", message="it does not send any more")
+            away = "its agent does not answer, and no other host sends"
+            error = source.error or GroupFailure(code="unreachable", message=away)
             raise GroupError(error.code, f"source {source.name}: {error.message}", source.name)
 
     def in_touch(self) -> list[Member]:

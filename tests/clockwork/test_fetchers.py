@@ -64,6 +64,12 @@ def test_fetchers_that_do_not_come_back_are_done_without() -> None:
     assert told["again"] <= 2 * 7 * EACH, told
 
 
+def test_where_all_are_gone_for_long_the_group_says_so_in_words_that_others_know() -> None:
+    """`error` was no code that a group of several sites goes on after."""
+    told = fetch(SIZE, "kill", 18, 8, "failed")
+    assert told["error"]["code"] == "unreachable" and "does not answer" in told["error"]["message"], told
+
+
 def test_who_is_refused_by_its_origin_does_not_fetch_and_gets_it_from_the_others() -> None:
     told = fetch(8 << 20, "refuse", 0, 7)
     assert len(told["by"]) == 1 and told["asked"] == told["blocks"] and told["gone"] == 0, told
