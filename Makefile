@@ -255,8 +255,8 @@ coverage: build ## lines and branches of the core that tests reach: SHOW="wire.c
 	@$(PY) tests/core_coverage.py $(COVERED) $(SHOW)
 
 # By tests that are no whole labs; services that are processes of their own count too.
-COVERED_BY := $(addprefix tests/,controller fabric_manager master services store cli security mirror origins planners openflow trees \
-  simulation lab conformance clockwork/test_fetchers.py)
+COVERED_BY := $(addprefix tests/,cli clockwork conformance controller fabric_manager lab master mirror openflow origins p4 planners \
+  powerloss security services simulation store topologies trees)
 coverage-services: build ## lines and branches of the services that tests reach: SHOW="master/pace.py" names what they do not
 	@rm -rf $(COVERED)-services
 	@nice -n 5 $(PY) -m coverage run -m pytest -q -n $(shell nproc) --dist loadfile -m "not lab" $(COVERED_BY) $(PYTEST_OPTIONS) || true
