@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
@@ -64,6 +65,33 @@ def test_a_root_that_goes_leaves_no_block_behind() -> None:
     it.drop("b")
     assert it.homeless == {7, 8, 9} and it.assign(9.0) == []
     it.drop("nobody")
+
+
+def test_what_is_told_of_a_tree_that_no_root_has_any_more_changes_nothing() -> None:
+    """Answers and events of trees that a plan has replaced are on their way for a while."""
+    it = collective()
+    it.offer(3, "b")
+    before = {number: asdict(queue) for number, queue in it.trees.items()}
+    it.sent(9, 5, 0.0)
+    it.status(9, 5, 1.0, 0.0)
+    it.bound(9, 1.0, 0.0)
+    it.slow_down(9, 1.0)
+    it.lose(9)
+    it.revive(9, 0.0)
+    assert it.release(9, 0.0) is None and not it.cutting
+    it.cut_done(0.0)
+    assert {number: asdict(queue) for number, queue in it.trees.items()} == before
+    assert [e.tree for e in it.assign(0.0)] == [2]
+
+
+def test_a_lone_host_sends_to_nobody() -> None:
+    """What it has fetched it has; nobody asks it for more."""
+    it = Collective({})
+    it.offer(3, "a")
+    assert (it.home, it.rest(), it.rate("a"), it.assign(0.0)) == ({3: "a"}, [], 0.0, [])
+    assert not it.again(3)
+    it.drop("a")
+    assert it.home == {3: ""}
 
 
 def test_blocks_side_by_side_are_one_extent() -> None:
