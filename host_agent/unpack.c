@@ -176,8 +176,6 @@ static int make_same(struct unpacking *u, const struct bundle *t, const struct b
 {
   if (linkat(folder, e->target, folder, e->name, 0) == 0)
     return 0;
-  if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK)
-    return errno;
   const struct bundle_entry *file = bundle_named(t, e->target, t->n);
   struct bundle_entry own = *file;
   own.name = e->name;

@@ -35,6 +35,17 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
   return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
 }
 
+static int link_error; /* of a file system whose files have one name each */
+
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+  if (link_error != 0) {
+    errno = link_error;
+    return -1;
+  }
+  return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+}
+
 int mkdirat(int at, const char *name, mode_t mode)
 {
   int rc = (int)syscall(SYS_mkdirat, at, name, mode);
@@ -51,7 +62,7 @@ int unlinkat(int at, const char *name, int flags)
   return rc;
 }
 
-/* A stream of a folder "a" with the file "f" of five bytes in it; a descriptor. */
+/* A stream of a folder "a" with the file "f" of five bytes in it, which has a second name, "g"; a descriptor. */
 static int stream(uint64_t *bytes)
 {
   struct bundle t = {0};
@@ -60,6 +71,8 @@ static int stream(uint64_t *bytes)
   *e = (struct bundle_entry){.kind = BUNDLE_FOLDER, .mode = 0755, .name = "a", .target = ""};
   e = bundle_add(&t);
   *e = (struct bundle_entry){.kind = BUNDLE_FILE, .mode = 0644, .size = 5, .name = "a/f", .target = ""};
+  e = bundle_add(&t);
+  *e = (struct bundle_entry){.kind = BUNDLE_SAME, .mode = 0644, .name = "a/g", .target = "a/f"};
   uint8_t *manifest = bundle_write(&t, &why);
   CHECK(manifest != NULL);
   int fd = openat(dir, ".d.temp", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -91,6 +104,25 @@ static void test_a_file_system_that_renames_without_flags(void)
   CHECK(unpacked() == 0 && there("d/a/f"));
   CHECK(unpacked() == EEXIST && there("d/a/f"));
   plain = false;
+}
+
+static void remove_it(void)
+{
+  CHECK(unlinkat(dir, "d/a/f", 0) == 0 && unlinkat(dir, "d/a/g", 0) == 0);
+  CHECK(unlinkat(dir, "d/a", AT_REMOVEDIR) == 0 && unlinkat(dir, "d", AT_REMOVEDIR) == 0);
+}
+
+static void test_a_file_system_without_second_names(void)
+{
+  static const int errors[] = {EPERM, EOPNOTSUPP, EMLINK, ENOSYS,
+                               EXDEV}; /* ENOSYS: FUSE; EXDEV: AFS, quotas of projects */
+  for (unsigned i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    struct stat st;
+    link_error = errors[i];
+    CHECK(unpacked() == 0 && fstatat(dir, "d/a/g", &st, 0) == 0 && st.st_size == 5 && st.st_nlink == 1);
+    remove_it();
+  }
+  link_error = 0;
 }
 
 static void take_the_name(const char *temp)
@@ -150,8 +182,8 @@ int main(void)
   CHECK(mkdtemp(top) != NULL);
   dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   test_a_file_system_that_renames_without_flags();
-  CHECK(unlinkat(dir, "d/a/f", 0) == 0 && unlinkat(dir, "d/a", AT_REMOVEDIR) == 0 &&
-        unlinkat(dir, "d", AT_REMOVEDIR) == 0);
+  remove_it();
+  test_a_file_system_without_second_names();
   test_a_name_that_is_taken_meanwhile();
   test_a_folder_of_somebody_else();
   test_a_link_in_place_of_what_is_removed();
