@@ -27,8 +27,8 @@ APPLIANCE = 9
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is away is asked again soon. The switch forwards nothing, so its appliance answers no probe: on a busy machine
-    it was taken for absent before the tables were looked at."""
+    """Who is away is asked again soon. The switch forwards nothing, so no appliance answers: on a busy machine it was
+    taken for absent before the tables were looked at."""
     monkeypatch.setattr(shim, "RETRY_S", 0.05)
     monkeypatch.setattr(manager, "PROBES_MISSED", 1 << 30)
 
