@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from datacast.core import constants
+from datacast.services.address import AddressError, host_and_port
 
 from .api import Kind, LinkSpec, NodeSpec
 from .api.topology import (
@@ -492,8 +493,10 @@ class Fabric:
 
 
 def _is_address(text: str) -> bool:
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536
+    try:
+        return host_and_port(text)[1] > 0
+    except AddressError:
+        return False
 
 
 def _is_json(value: Any) -> bool:

@@ -189,8 +189,8 @@ def check_dataplanes() -> list[Check]:
     return checks
 
 
-def check_leftover(registry: Registry | None = None) -> Check:
-    states = (registry or Registry()).all()
+def check_leftover() -> Check:
+    states = Registry().all()
     dead = [state for state in states if not state.alive]
     if dead:
         return Check(

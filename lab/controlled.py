@@ -257,8 +257,8 @@ def enlarge_buffers(pid: int, room: int) -> int:
     return count
 
 
-def give_room(lab: Lab, process: Process, sockets: int, most_s: float = 10.0) -> None:
+def give_room(lab: Lab, process: Process, sockets: int) -> None:
     """enlarge_buffers once the process has `sockets` packet sockets or more."""
     lab.supervisor.wait(
-        lambda: enlarge_buffers(process.pid, SEND_ROOM) >= sockets, most_s, f"packet sockets of {process.name}"
+        lambda: enlarge_buffers(process.pid, SEND_ROOM) >= sockets, 10.0, f"packet sockets of {process.name}"
     )

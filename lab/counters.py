@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CPU_BOUND = 0.9
 """Share of all cores, or of one core by one process, from which on the processor sets the pace."""
+ANSWER_S = 3.0
 
 
 class PortCounters(msgspec.Struct):
@@ -53,12 +54,12 @@ class _Told(msgspec.Struct):
     nodes: dict[str, NodeCounters] = {}
 
 
-def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dict[str, NodeCounters]:
+def ask_control(path: Path, op: str, **more: Any) -> dict[str, NodeCounters]:
     """One request to a switch's control socket (dpdk_cache/README.md); of `counters` those of its nodes. Raises
     LabError when it does not answer."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(timeout_s)
+            sock.settimeout(ANSWER_S)
             sock.connect(str(path))
             sock.sendall(json.dumps({"op": op, **more}).encode() + b"\n")
             data = b""
@@ -78,7 +79,7 @@ def ask_control(path: Path, op: str, timeout_s: float = 3.0, **more: Any) -> dic
 _switch: msgspec.json.Decoder[_Told] = msgspec.json.Decoder(_Told)
 
 
-def ask_agent(lab: Lab, node: str, timeout_s: float = 3.0) -> NodeCounters:
+def ask_agent(lab: Lab, node: str) -> NodeCounters:
     """An agent's counters, by a request of the signalling (docs/signalling.md). Raises LabError."""
     address = lab.agent_address(node)
     body = {"counters": True}
@@ -86,12 +87,12 @@ def ask_agent(lab: Lab, node: str, timeout_s: float = 3.0) -> NodeCounters:
         "type": "request",
         "id": 1,
         "op": "node",
-        "timeout_ms": int(timeout_s * 1000),
+        "timeout_ms": int(1000 * ANSWER_S),
         "all": body,
         "tree": {"n": node, "a": address, "b": body},
     }
     try:
-        with lab.credentials.agent(address, timeout_s) as sock:
+        with lab.credentials.agent(address, ANSWER_S) as sock:
             sock.sendall(encode(request))
             decoder = Decoder()
             while part := sock.recv(1 << 16):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from datacast.core.errors import DatacastError
 from datacast.lab.errors import LabError
+from datacast.services.address import host_and_port
 
 if TYPE_CHECKING:
     from datacast.services.tls import Security
@@ -67,8 +68,8 @@ class Credentials:
         files = self._files.get(identity)
         return [word for key, path in files.items() for word in (f"--tls-{key}", path)] if files else ["--insecure"]
 
-    def master_options(self, identity: str) -> list[str]:
-        files = self._files.get(identity)
+    def master_options(self) -> list[str]:
+        files = self._files.get("master/main")
         return ["--master-cert", files["cert"], "--master-key", files["key"]] if files else []
 
     def settings(self, identity: str) -> dict[str, dict[str, str] | bool]:
@@ -91,8 +92,7 @@ class Credentials:
 
     def agent(self, address: str, timeout_s: float) -> socket.socket:
         """A connection to an agent, as a master's. Raises OSError."""
-        host, _, port = address.rpartition(":")
-        sock = socket.create_connection((host, int(port)), timeout=timeout_s)
+        sock = socket.create_connection(host_and_port(address), timeout=timeout_s)
         try:
             return self._master.wrap_socket(sock) if self._master else sock
         except BaseException:

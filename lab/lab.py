@@ -347,7 +347,7 @@ class Lab:
         self.progress("fabric manager")
         command = self.manager_command(self.plane.topology(self))
         command += ["--signalling", self.signalling, "--http", f"127.0.0.1:{self.options.fabric_port}"]
-        command += self.credentials.options("fabric-manager/main") + self.credentials.master_options("master/main")
+        command += self.credentials.options("fabric-manager/main") + self.credentials.master_options()
         self.supervisor.service("fabric-manager", command)
         self.supervisor.wait(lambda: self._answers(self.fabric_url + "/healthz"), READY_S, "fabric manager")
 

@@ -98,9 +98,9 @@ class Process:
     def running(self) -> bool:
         return self.popen.poll() is None
 
-    def tail(self, lines: int = 12) -> str:
+    def tail(self) -> str:
         with contextlib.suppress(OSError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
         return ""
 
 

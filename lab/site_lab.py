@@ -163,7 +163,7 @@ class SitesLab(Lab):
         assert isinstance(self.plane, SitesPlane)
         command = self.manager_command(self.plane.topology_of(self, site.name), site.name, WORKERS)
         command += ["--signalling", self._signalling(site), "--http", self.manager(site)]
-        command += site.credentials.options("fabric-manager/main") + site.credentials.master_options("master/main")
+        command += site.credentials.options("fabric-manager/main") + site.credentials.master_options()
         self.supervisor.service(f"fabric-manager-{site.name}", command)
 
     def start_agent(self, host: str) -> None:

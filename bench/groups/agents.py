@@ -80,7 +80,7 @@ class Agents:
         self.bps, self.size = mbit * 1e6, size
         self.groups: dict[str, Group] = {}
         self.counts: dict[str, int] = {}
-        self.bytes_in = self.bytes_out = self.longest = 0
+        self.bytes_out = self.longest = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

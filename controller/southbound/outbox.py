@@ -18,11 +18,9 @@ class Outbox:
     """A thread that sends to one connection what it is given, in order. `send` may block, and raise: then `failed` is
     called with the error. Both are called in this thread."""
 
-    def __init__(
-        self, name: str, send: Callable[[list[Any]], None], failed: Callable[[Exception], None], most: int = WAITING_MAX
-    ) -> None:
+    def __init__(self, name: str, send: Callable[[list[Any]], None], failed: Callable[[Exception], None]) -> None:
         self._send, self._failed = send, failed
-        self._queue: queue.Queue[list[Any] | Callable[[], None] | None] = queue.Queue(most)
+        self._queue: queue.Queue[list[Any] | Callable[[], None] | None] = queue.Queue(WAITING_MAX)
         self._closed = False
         threading.Thread(target=self._run, name=f"to {name}", daemon=True).start()
 

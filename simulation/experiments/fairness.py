@@ -139,13 +139,12 @@ def figure13a(s: Setting, report: Report) -> Result:
     )
 
 
-def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
+def figure13b(s: Setting, report: Report) -> Result:
     unit = max(2, int(s.seconds)) * SECOND
-    flavour = flavour or s.tcp
     sim = _network(s)
     group = _group(sim, s, networks.FIGURE10_RECEIVERS, 0, 5 * unit, networks.FIGURE10_TREE).group
-    flows = [sim.tcp(["00", "s0.0", "02"], unit + k * 1000, 4 * unit, flavour, s.mtu) for k in range(3)]
-    flows += [sim.tcp(["00", "s0.0", "01"], 2 * unit + k * 1000, 3 * unit, flavour, s.mtu) for k in range(6)]
+    flows = [sim.tcp(["00", "s0.0", "02"], unit + k * 1000, 4 * unit, s.tcp, s.mtu) for k in range(3)]
+    flows += [sim.tcp(["00", "s0.0", "01"], 2 * unit + k * 1000, 3 * unit, s.tcp, s.mtu) for k in range(6)]
     late_hosts(sim, s, [(a, b) for a, b in sim.links if not a.startswith("s")])
     active = [0, 3, 9, 3, 0]
     meter = _measure(sim, s, [group], flows, unit, report)
@@ -181,7 +180,7 @@ def figure13b(s: Setting, report: Report, flavour: str = "") -> Result:
         "jain": "Jain",
     }
     notes = [
-        f"TCP is {flavour}; rates in Mb/s of frames, without the first second of each phase.",
+        f"TCP is {s.tcp}; rates in Mb/s of frames, without the first second of each phase.",
         f"Duplicate data ratio: {100 * group.duplicate_ratio():.2f} %.",
     ]
     return Result(

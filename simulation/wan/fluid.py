@@ -71,7 +71,6 @@ class Fluid:
         self._order = itertools.count()
         self._dirty = True
         self._solved = -np.inf
-        self.solves = 0
 
     def resource(self, capacity: float) -> int:
         """Bytes per second."""
@@ -186,4 +185,3 @@ class Fluid:
         with np.errstate(divide="ignore"):
             self._ends[open_] = np.where(rate > 0, self.now + self._rest[open_] / rate, np.inf)
         self._dirty, self._solved = False, self.now
-        self.solves += 1

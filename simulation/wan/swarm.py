@@ -16,6 +16,7 @@ from .collective import PEERS, REQUESTS, Node, Outcome
 from .fluid import Pipe
 
 UNCHOKED, ROUND_S = 5, 10.0
+PIECE = 1 << 18
 
 
 @dataclass
@@ -32,9 +33,9 @@ class _Line:
 
 
 class Swarm:
-    def __init__(self, network: Clusters, seed: int = 1, piece: int = 1 << 18) -> None:
-        self.network, self.piece = network, piece
-        self.pieces = -(-int(network.size) // piece)
+    def __init__(self, network: Clusters, seed: int = 1) -> None:
+        self.network = network
+        self.pieces = -(-int(network.size) // PIECE)
         self._rng = random.Random(seed)
         self.fluid, wan = network.network()
         nodes = list(network.nodes())
@@ -69,7 +70,7 @@ class Swarm:
         for lines in self._to.values():
             for line in lines:
                 came[line.node[0]] += line.pipe.sent if line.node[0] != line.peer[0] else 0.0
-        return Outcome(self.fluid.now, max(came[1:]) / (self.pieces * self.piece), 0.0)
+        return Outcome(self.fluid.now, max(came[1:]) / (self.pieces * PIECE), 0.0)
 
     def _choke(self) -> None:
         """Each node decides whom it serves for the next round."""
@@ -103,12 +104,12 @@ class Swarm:
             piece = skip + (later & -later).bit_length() - 1 if later else (able & -able).bit_length() - 1
             self._asked[node] |= 1 << piece
             line.asked.append(piece)
-            self.fluid.send(line.pipe, self.piece, lambda piece=piece: self._there(line, piece))  # type: ignore[misc]
+            self.fluid.send(line.pipe, PIECE, lambda piece=piece: self._there(line, piece))  # type: ignore[misc]
 
     def _there(self, line: _Line, piece: int) -> None:
         node = line.node
         line.asked.popleft()
-        line.got += self.piece
+        line.got += PIECE
         self._asked[node] &= ~(1 << piece)
         self._have[node] |= 1 << piece
         if self._have[node] == self._all:

@@ -120,7 +120,7 @@ class Cluster(Lab):
             "--queue-packets", str(options.queue_packets),
             "--workers", str(WORKERS),
             *self.credentials.options("fabric-manager/main"),
-            *self.credentials.master_options("master/main"),
+            *self.credentials.master_options(),
             *self._control_priority(),
             "--verbose",
         ]  # fmt: skip
