@@ -260,18 +260,14 @@ async def test_a_receiver_that_dies_is_reported_and_the_others_finish(victim: st
     assert all(r["state"] == "done" for name, r in record["receivers"].items() if name != victim)
 
 
-async def test_a_relay_that_dies_does_not_cut_its_children_off() -> None:
+async def test_a_relay_that_dies_does_not_cut_its_children_off(monkeypatch) -> None:
     # A star gives every receiver to the source; a fan-out of two, the least, makes h1 the parent of h3 and h4.
-    async def scenario(monkeypatch):
-        async with lab(star(5), rates=[1000.0]) as it:
-            group = await it.start("h0", ["h1", "h2", "h3", "h4"], 12_000_000, member_timeout_ms=1500)
-            await it.running(group, 100)
-            await it.world.agents["h1"].die()
-            return await it.end(group)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("datacast.master.branches.FAN_OUT", 1)
-        record = await scenario(monkeypatch)
+    monkeypatch.setattr("datacast.master.branches.FAN_OUT", 1)
+    async with lab(star(5), rates=[1000.0]) as it:
+        group = await it.start("h0", ["h1", "h2", "h3", "h4"], 12_000_000, member_timeout_ms=1500)
+        await it.running(group, 100)
+        await it.world.agents["h1"].die()
+        record = await it.end(group)
     assert {n: r["state"] for n, r in record["receivers"].items()} == {
         "h1": "failed",
         "h2": "done",

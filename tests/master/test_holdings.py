@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from simulated import run
 from small import star
 
 from datacast.master.grove import Agreement, Differ
@@ -14,6 +13,8 @@ from datacast.master.holdings import Holdings
 from datacast.services.problems import Problem
 from datacast.services.ranges import RangeProblem, within
 from lab import lab
+
+pytestmark = pytest.mark.simulated
 
 SIZE, BLOCK = 1000, 64
 
@@ -91,48 +92,44 @@ def test_a_block_s_digest_counts_when_all_who_have_the_block_say_the_same() -> N
 PATH = "/srv/file"
 
 
-def transfer(spec: dict[str, Any], size: int = 20_000_000, die: str = "", after: int = 0, **settings: Any) -> Any:
+async def transfer(spec: dict[str, Any], size: int = 20_000_000, die: str = "", after: int = 0, **settings: Any) -> Any:
     """(record, pieces that were sent, by tree how many) of a group from h0 and h1 to h2 and h3."""
-
-    async def scenario() -> Any:
-        async with lab(star(5), **settings) as it:
-            it.world.sizes[PATH] = size
-            asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": PATH, **spec}
-            group = await it.client.create_group(asked)
-            if die:
-                await it.running(group, after)
-                await it.world.agents[die].die()
-            record = await it.end(group)
-            trees = it.world.trees.get(group["id"], {}).values()
-            return record, it.world.sent_pieces.get(group["id"], []), [tree.new_packets for tree in trees]
-
-    return run(scenario())
+    async with lab(star(5), **settings) as it:
+        it.world.sizes[PATH] = size
+        asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": PATH, **spec}
+        group = await it.client.create_group(asked)
+        if die:
+            await it.running(group, after)
+            await it.world.agents[die].die()
+        record = await it.end(group)
+        trees = it.world.trees.get(group["id"], {}).values()
+        return record, it.world.sent_pieces.get(group["id"], []), [tree.new_packets for tree in trees]
 
 
-def test_two_hosts_with_a_half_each_send_all_of_it_once() -> None:
-    record, sent, packets = transfer({"holds": {"h0": ["1/2"], "h1": ["2/2"]}}, rates=[2000.0, 1000.0])
+async def test_two_hosts_with_a_half_each_send_all_of_it_once() -> None:
+    record, sent, packets = await transfer({"holds": {"h0": ["1/2"], "h1": ["2/2"]}}, rates=[2000.0, 1000.0])
     assert record["state"] == "done", record["error"]
     assert record["holds"] == {"h0": ["1/2"], "h1": ["2/2"]}
     assert sorted(sent) == list(range(len(sent)))
     assert abs(packets[0] - packets[1]) < 10, "nobody can send what it has not, however fast it is"
 
 
-def test_one_that_has_all_sends_what_the_other_lacks_and_shares_the_rest() -> None:
-    record, sent, packets = transfer({"holds": {"h1": ["0-9999999"]}}, rates=[1000.0])
+async def test_one_that_has_all_sends_what_the_other_lacks_and_shares_the_rest() -> None:
+    record, sent, packets = await transfer({"holds": {"h1": ["0-9999999"]}}, rates=[1000.0])
     assert record["state"] == "done", record["error"]
     assert sorted(sent) == list(range(len(sent)))
     assert 0.8 < packets[0] / packets[1] < 1.25, "both send as long"
 
 
-def test_a_fast_source_takes_more_of_what_both_have() -> None:
+async def test_a_fast_source_takes_more_of_what_both_have() -> None:
     spec = {"holds": {"h0": ["0-74999999"], "h1": ["25000000-"]}}
-    record, sent, packets = transfer(spec, 100_000_000, rates=[2000.0, 1000.0])
+    record, sent, packets = await transfer(spec, 100_000_000, rates=[2000.0, 1000.0])
     assert record["state"] == "done", record["error"]
     assert sorted(sent) == list(range(len(sent))) and 1.5 < packets[0] / packets[1] < 2.5
 
 
-def test_a_part_that_nobody_has_ends_the_group_before_anything_is_sent() -> None:
-    record, sent, _ = transfer({"holds": {"h0": ["0-7999999"], "h1": ["9000000-"]}})
+async def test_a_part_that_nobody_has_ends_the_group_before_anything_is_sent() -> None:
+    record, sent, _ = await transfer({"holds": {"h0": ["0-7999999"], "h1": ["9000000-"]}})
     assert record["state"] == "failed" and record["error"]["code"] == "nobody_holds" and not sent
     message = record["error"]["message"]
     assert "(h0, h1)" in message and PATH in message and "name a host that has them too" in message
@@ -141,16 +138,17 @@ def test_a_part_that_nobody_has_ends_the_group_before_anything_is_sent() -> None
 
 
 @pytest.mark.parametrize(("die", "state"), [("h1", "done"), ("h0", "failed")])
-def test_when_a_source_dies_the_other_goes_on_if_it_has_what_is_missing(die: str, state: str) -> None:
-    record, _, _ = transfer({"holds": {"h1": ["0-59999999"]}}, size=80_000_000, die=die, after=1000, rates=[1500.0])
+async def test_when_a_source_dies_the_other_goes_on_if_it_has_what_is_missing(die: str, state: str) -> None:
+    holds = {"h1": ["0-59999999"]}
+    record, _, _ = await transfer({"holds": holds}, size=80_000_000, die=die, after=1000, rates=[1500.0])
     assert record["state"] == state, record["error"]
     if state == "failed":
         assert record["error"]["code"] == "nobody_holds"
         assert "no source that is left (h1) has" in record["error"]["message"]
 
 
-def test_a_range_behind_the_file_s_end_and_ranges_of_a_directory_are_told() -> None:
-    record, _, _ = transfer({"holds": {"h0": ["30000000-"]}})
+async def test_a_range_behind_the_file_s_end_and_ranges_of_a_directory_are_told() -> None:
+    record, _, _ = await transfer({"holds": {"h0": ["30000000-"]}})
     assert record["error"]["code"] == "bad_holds" and "behind the end" in record["error"]["message"]
 
 
@@ -158,31 +156,8 @@ def left(rows: list[list[int]], size: int = 20_000_000, piece: int = 8000, per_b
     return {"size": size, "piece": piece, "per_block": per_block, "held": rows}
 
 
-def broken_off(rows: dict[str, list[list[int]]], size: int = 20_000_000) -> Any:
+async def broken_off(rows: dict[str, list[list[int]]], size: int = 20_000_000) -> Any:
     """A group to h0 and h1 fails as its source dies; another sends what they have of it to h2 and h3."""
-
-    async def scenario() -> Any:
-        async with lab(star(5), rates=[1000.0]) as it:
-            it.world.sizes[PATH] = size
-            first = await it.client.create_group(
-                {"source": "h4", "receivers": ["h0", "h1"], "source_path": PATH, "dest_path": "/srv/got"}
-            )
-            await it.running(first, 500)
-            going = [await refusal(it, first["id"], "h0")]
-            await it.world.agents["h4"].die()
-            assert (await it.end(first))["state"] == "failed"
-            going += [await refusal(it, "g-none", "h0"), await refusal(it, first["id"], "h3")]
-            for name, held in rows.items():
-                it.world.agents[name].left[first["id"]] = left(held, size)
-            group = await it.client.create_group(
-                {
-                    "source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/any/name",
-                    "unfinished": {"h0": first["id"], "h1": first["id"]},
-                }
-            )  # fmt: skip
-            record = await it.end(group)
-            parts = {n: m["tree"]["b"] for n, m in it.world.ops("stat") if n in rows and "unfinished" in m["tree"]["b"]}
-            return record, it.world.sent_pieces.get(group["id"], []), going, parts
 
     async def refusal(it: Any, group: str, host: str) -> str:
         with pytest.raises(Problem) as told:
@@ -192,19 +167,39 @@ def broken_off(rows: dict[str, list[list[int]]], size: int = 20_000_000) -> Any:
         assert told.value.code == "bad_holds"
         return told.value.message
 
-    return run(scenario())
+    async with lab(star(5), rates=[1000.0]) as it:
+        it.world.sizes[PATH] = size
+        first = await it.client.create_group(
+            {"source": "h4", "receivers": ["h0", "h1"], "source_path": PATH, "dest_path": "/srv/got"}
+        )
+        await it.running(first, 500)
+        going = [await refusal(it, first["id"], "h0")]
+        await it.world.agents["h4"].die()
+        assert (await it.end(first))["state"] == "failed"
+        going += [await refusal(it, "g-none", "h0"), await refusal(it, first["id"], "h3")]
+        for name, held in rows.items():
+            it.world.agents[name].left[first["id"]] = left(held, size)
+        group = await it.client.create_group(
+            {
+                "source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/any/name",
+                "unfinished": {"h0": first["id"], "h1": first["id"]},
+            }
+        )  # fmt: skip
+        record = await it.end(group)
+        parts = {n: m["tree"]["b"] for n, m in it.world.ops("stat") if n in rows and "unfinished" in m["tree"]["b"]}
+        return record, it.world.sent_pieces.get(group["id"], []), going, parts
 
 
-def test_hosts_send_what_they_had_received_of_a_group_that_broke_off() -> None:
-    record, sent, going, parts = broken_off({"h0": [[0, 100], [200, 50]], "h1": [[90, 110]]})
+async def test_hosts_send_what_they_had_received_of_a_group_that_broke_off() -> None:
+    record, sent, going, parts = await broken_off({"h0": [[0, 100], [200, 50]], "h1": [[90, 110]]})
     assert record["state"] == "done", record["error"]
     assert sorted(sent) == list(range(2500)), "cut as it was then"
     assert "goes on" in going[0] and "there is no group" in going[1] and "was no receiver" in going[2]
     assert {part["path"] for part in parts.values()} == {"/srv/got"}, "at that group's destination"
 
 
-def test_what_none_of_them_had_received_is_told() -> None:
-    record, sent, _, _ = broken_off({"h0": [[0, 100]], "h1": [[120, 130]]})
+async def test_what_none_of_them_had_received_is_told() -> None:
+    record, sent, _, _ = await broken_off({"h0": [[0, 100]], "h1": [[120, 130]]})
     assert record["error"]["code"] == "nobody_holds" and "8000000-9599999" in record["error"]["message"] and not sent
 
 
@@ -219,7 +214,7 @@ def test_what_none_of_them_had_received_is_told() -> None:
         ({"holds": {"h0": ["0-9"]}, "other_sources": [], "options": {"delivery": "stable"}}, "at one rate"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(spec: dict[str, Any], what: str) -> None:
+async def test_requests_that_make_no_sense_are_refused(spec: dict[str, Any], what: str) -> None:
     with pytest.raises(Problem) as told:
-        transfer(spec)
+        await transfer(spec)
     assert told.value.code == "bad_holds" and what in told.value.message
