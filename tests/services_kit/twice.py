@@ -41,7 +41,7 @@ def twice(told: list[Answer], killed: str, held: tuple[int, set[int]]) -> Twice:
 
 def verified(folder: Path) -> tuple[int, set[int]]:
     """What the table behind an unfinished file says (host_agent/target.c): bytes of a block, verified blocks."""
-    [path] = folder.rglob(".*.datacast-*")
+    [path] = folder.rglob(".*.datacast-g-*")  # not the note of what there is (left.c)
     data = path.read_bytes()
     at = data.rindex(b"dcverif2")
     _, piece, per_block = struct.unpack_from("=QII", data, at + 8)
