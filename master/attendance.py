@@ -117,6 +117,12 @@ class Attendance:
         if self._t.finale or not all(m.final or m.aside for m in self._crew.receivers):
             return
         waiting = [m for m in self._crew.receivers if m.aside and not m.final]
+        if waiting and not self._t.tree_ids:
+            for member in waiting:
+                why = f"no trees lead to {member.name}, as whoever fetched did so alone: order it in another group"
+                member.fail("no_trees", why)
+            self._t.wake.set()
+            return
         self._t.finale = True
         for member in waiting:
             member.aside = False

@@ -66,5 +66,5 @@ def for_one(t: Transfer, member: Member) -> SourcePart | ReceiverPart:
         routes={str(tree): p.routes[member.name].hex() for tree, p in pairs if member.name in p.routes},
         wants=t.shards.rows.get(member.name) if t.shards else None,
         roots=roots,
-        fetches=not roots and t.spec.url is not None and len(t.order.receivers) == 1,  # alone, it sends to nobody
+        fetches=not roots and t.spec.url is not None and member.sends,  # alone, to nobody
     )

@@ -67,6 +67,7 @@ class Fetcher(Agent):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.wanted: dict[str, Wanted] = {}
+        self.fetches: set[str] = set()
 
     def _stat(self, part: Message) -> Message:
         if "urls" in part:
@@ -79,6 +80,7 @@ class Fetcher(Agent):
         self.opened |= {self.name} & self.left
         if group not in self.roles and self.plane.loop.now < self.busy_to:
             return {"ok": False, "code": "busy", "error": "the file is being written out"}
+        (self.fetches.add if part.get("roots") or part.get("fetches") else self.fetches.discard)(group)
         return super()._open(group, part, body, writer)
 
     def _own(self, message: Message, part: Message | None, writer: asyncio.StreamWriter) -> Message:
@@ -87,6 +89,8 @@ class Fetcher(Agent):
             return super()._own(message, part, writer)
         role.heard = self.plane.loop.now
         wanted = self.wanted.setdefault(role.group, Wanted())
+        if role.group not in self.fetches:
+            return {"ok": False, "code": "bad_request", "error": "this host does not fetch for the group"}
         if code := self.wrong.get(self.name):
             wanted.blocks.clear()
             self.vain[self.name] += 1

@@ -64,6 +64,19 @@ def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lac
     assert [m.aside for m in members] == [False, bool(aside_s), bool(aside_s)] and len(told) == 2 * bool(aside_s)
 
 
+async def test_who_comes_to_a_host_that_fetches_alone_fails_for_want_of_trees() -> None:
+    """The group never ended."""
+    alone, late = receiver("alone", MB, 0.0), receiver("late", 0, 0.0)
+    late.aside = True
+    transfer = SimpleNamespace(finale=False, tree_ids=[], wake=SimpleNamespace(set=lambda: None))
+    attendance = Attendance(transfer, SimpleNamespace(receivers=[alone, late]), None, None)  # type: ignore[arg-type]
+    await attendance.serve_those_aside()
+    assert late.state == "running"
+    alone.state = "done"
+    await attendance.serve_those_aside()
+    assert late.error is not None and late.error.code == "no_trees" and late.final
+
+
 @pytest.mark.parametrize(("came", "far"), [(0, True), (0, False), (1, True)])
 async def test_who_takes_no_more_is_set_aside_where_it_stands_still_far_behind(
     monkeypatch: pytest.MonkeyPatch, came: int, far: bool
