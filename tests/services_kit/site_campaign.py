@@ -295,7 +295,7 @@ class Campaign:
             return
         if wish.plan == "again" and wish.keyed:
             await asyncio.sleep(self._rng.random())
-            if (same := await self._order(wish)) != wish.group:
+            if (same := await self._order(wish)) not in (None, wish.group):  # None: it was given up
                 self.wrong.append(f"{wish.dest}: its request was answered with {wish.group}, then with {same}")
         if wish.plan == "what cannot be":
             answer = await self._asked(ams, "POST", f"/groups/{wish.group}/resume")
