@@ -167,12 +167,15 @@ class Forest:
         self._compute(wanted)
 
     def _compute(self, wanted: list[str]) -> None:
+        """A host that has joined the fabric since no link reaches, as far as is known here."""
+        known = [name for name in wanted if name in self.network.index]
         try:
-            self._set = self.network.steiner_trees(self.source, wanted, self.most, self.load())
+            self._set = self.network.steiner_trees(self.source, known, self.most, self.load()) if known else None
             self.cut_off = set()
         except Unreachable as error:
             self.cut_off = set(error.receivers)
             self._set = error.trees
+        self.cut_off.update(set(wanted).difference(known))
 
     # ---- ids and trees ----
     def _assign(self) -> tuple[list[int], list[int], list[int], list[int]]:

@@ -219,7 +219,16 @@ class RatedForest:
         return all(got[name] >= KEPT * rate for name, rate in plan.got.items())
 
     def planned(self, wanted: list[str]) -> Rated | None:
-        """What there would be now; None where it cannot be routed, or the group's pieces do not fit."""
+        """What there would be now; None where it cannot be routed, or the group's pieces do not fit. A host that has
+        joined the fabric since no link reaches, as far as is known here."""
+        known = [name for name in wanted if name in self.network.index]
+        strange = tuple(name for name in wanted if name not in self.network.index)
+        if not known:
+            return Rated((), (), {}, {}, strange)
+        plan = self._planned(known)
+        return plan and replace(plan, cut_off=(*plan.cut_off, *strange))
+
+    def _planned(self, wanted: list[str]) -> Rated | None:
         try:
             given = self._deliver(wanted, {})
             least = self._least

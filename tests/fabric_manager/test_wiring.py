@@ -96,6 +96,27 @@ async def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
     assert entry is not None and '"removed": true' in entry.value
 
 
+async def test_a_host_that_has_joined_since_ends_no_group_that_it_is_added_to() -> None:
+    """Trees are over the fabric as it was when the group began: for one that was not there the whole group failed, with
+    those that were done."""
+    async with lab(star(3), rates=[300.0]) as it:
+        group = await it.start("h0", ["h1", "h2"], 20_000_000, member_timeout_ms=1000)
+        await it.running(group, 1)
+        await it.client.add_node("h9", {"kind": "host", "links": [{"to": "s"}]})
+        await it.world.add(["h9"], it.manager.signalling_address)
+        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        await it.client.add_receiver(group["id"], "h9")
+        it.world.rates = [20_000.0]
+        ended = await it.end(group)
+        again = await it.client.resume_group(group["id"])
+        assert again["state"] != "partial"
+        resumed = await it.end(group)
+    states = {name: told["state"] for name, told in ended["receivers"].items()}
+    assert (ended["state"], states) == ("partial", {"h1": "done", "h2": "done", "h9": "failed"}), ended["error"]
+    assert ended["receivers"]["h9"]["error"]["code"] == "cut_off"
+    assert resumed["state"] == "done", resumed["error"]
+
+
 async def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
     """An alert for hosts without an agent, or for links that are down, would never end."""
     async with lab(star(3), rates=[20_000.0]) as it:

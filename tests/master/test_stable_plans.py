@@ -131,6 +131,14 @@ def test_receivers_without_a_link_are_cut_off_and_come_back():
     assert it.update([(u, v, True) for u, v, _ in down], SIX).back == ["31"]
 
 
+def test_who_has_joined_the_fabric_since_is_cut_off_and_the_others_are_planned_for_all_the_same():
+    it = forest(fabric())
+    parent, child = it.ways[1].arcs[0]
+    change = it.update([(parent, child, False)], [*SIX, "99"])
+    assert change.cut_off == ["99"] and change.unnamed and it.receivers == SIX
+    assert it.update([], ["99"]).lost and it.cut_off == {"99"}
+
+
 @pytest.mark.parametrize("last", SIX)
 def test_the_last_receiver_comes_back_although_no_tree_of_its_own_branches(last):
     """The pieces were made for trees with branches, whose segments are short; one path is one long segment."""
