@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -55,7 +57,6 @@ def init(
 
 def add(file: File, name: Name, ca: Authority, url: Url = None) -> None:
     """Make another site known; what was said of it before is replaced."""
-    known = _read(file).model_dump(exclude_none=True)
     try:
         authorities = ssl.create_default_context(cafile=str(ca)).get_ca_certs()
         why = "" if authorities else "the certificate is no authority's"
@@ -63,17 +64,16 @@ def add(file: File, name: Name, ca: Authority, url: Url = None) -> None:
         why = "no certificate stands there" if isinstance(error, ssl.SSLError) else str(error.strerror)
     if why:
         raise _fail(f"--ca {ca}: {why}: give the other site's ca.pem", USAGE)
-    known["sites"][name] = {"ca": str(ca.absolute()), **({"url": url} if url else {})}
-    _write(file, known)
+    with _changing(file) as known:
+        known["sites"][name] = {"ca": str(ca.absolute()), **({"url": url} if url else {})}
     print(f"{file}: site {name} is known")
 
 
 def remove(file: File, name: Name) -> None:
     """Forget a site: it is refused from then on."""
-    known = _read(file).model_dump(exclude_none=True)
-    if known["sites"].pop(name, None) is None:
-        raise _fail(f"{file}: no site {name} is known")
-    _write(file, known)
+    with _changing(file) as known:
+        if known["sites"].pop(name, None) is None:
+            raise _fail(f"{file}: no site {name} is known")
     print(f"{file}: site {name} is forgotten")
 
 
@@ -104,6 +104,21 @@ def _read(file: Path) -> Sites:
         return sites_file.read(file)
     except DatacastError as error:
         raise _fail(error.message, USAGE) from error
+
+
+@contextlib.contextmanager
+def _changing(file: Path) -> Iterator[dict[str, Any]]:
+    """What it says, to be changed in place; written when the block ends well. One command at a time."""
+    from datacast.services import durable
+
+    _read(file)  # where there is none, no lock is made for it
+    try:
+        with durable.locked(file):
+            known = _read(file).model_dump(exclude_none=True)
+            yield known
+            _write(file, known)
+    except OSError as error:
+        raise _fail(f"cannot write {file}: {error.strerror}") from error
 
 
 def _write(file: Path, what: dict[str, object]) -> None:

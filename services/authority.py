@@ -109,12 +109,7 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         made = cls(folder, certificate, key, sync=sync)
-        made._write(folder / "ca.key", _pem_key(key), 0o600, False)
-        try:
-            made._write(folder / "ca.pem", _pem(certificate), 0o644, False)
-        except AuthorityError:  # a key without its certificate would be in the way of the next attempt
-            (folder / "ca.key").unlink()
-            raise
+        made._write(folder / "ca.pem", certificate, folder / "ca.key", key, False)
         return made
 
     @classmethod
@@ -174,8 +169,7 @@ class Authority:
         names += [x509.IPAddress(_ip(text)) for text in ip]
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._certify(identity, key.public_key(), start, ends, names)
-        self._write(paths[1], _pem_key(key), 0o600, replace)
-        self._write(paths[0], _pem(certificate), 0o644, replace)
+        self._write(paths[0], certificate, paths[1], key, replace)
         return paths
 
     def sign(self, identity: Identity, request: bytes, *, days: float = DAYS) -> bytes:
@@ -232,11 +226,14 @@ class Authority:
                     raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew")
         return [self.issue(identity, **options) for identity in identities]
 
-    def _write(self, path: Path, content: bytes, mode: int, replace: bool) -> None:
+    def _write(self, path: Path, certificate: x509.Certificate, key_path: Path, key: Any, replace: bool) -> None:
+        """Both or neither: a new key beside an old certificate would serve nobody."""
+        files = [(key_path, _pem_key(key), 0o600), (path, _pem(certificate), 0o644)]
         try:
-            durable.write(path, content, mode, replace=replace, sync=self._sync)
+            durable.write_all(files, replace=replace, sync=self._sync)
         except FileExistsError as error:
-            raise AuthorityError(f"{path} exists", str(path), "give --replace to make it anew") from error
+            there = Path(error.filename2 or path)
+            raise AuthorityError(f"{there} exists", str(there), "give --replace to make it anew") from error
         except OSError as error:
             raise AuthorityError(f"cannot write {path}: {error.strerror}", str(path)) from error
 

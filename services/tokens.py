@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import hmac
 import json
@@ -118,19 +117,13 @@ def _changing(path: Path) -> Iterator[list[Token]]:
         raise TokenError(f"{path} is a link to {path.readlink()}", str(path), "name that file itself")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        lock = os.open(path.with_name(f".{path.name}.lock"), flags, 0o600)
-    except OSError as error:
-        raise TokenError(f"cannot write {path}: {error.strerror}", str(path)) from error
-    with open(lock, "w"):
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        tokens = read(path, service=False) if os.path.lexists(path) else []
-        yield tokens
-        try:
+        with durable.locked(path):
+            tokens = read(path, service=False) if os.path.lexists(path) else []
+            yield tokens
             body = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1) + "\n"
             durable.write(path, body.encode(), 0o600, replace=True)
-        except OSError as error:
-            raise TokenError(f"cannot write {path}: {error.strerror}", str(path)) from error
+    except OSError as error:
+        raise TokenError(f"cannot write {path}: {error.strerror}", str(path)) from error
 
 
 def create(path: Path, name: str, role: str, days: float | None = None) -> tuple[Token, str]:

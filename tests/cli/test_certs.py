@@ -146,20 +146,36 @@ def test_an_authority_s_name_is_cut_to_what_a_certificate_takes(tmp_path: Path) 
     assert "authority" in good("certs", "show", tmp_path / "ca")
 
 
+def no_room_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the disk says it, of a file that is written beside its place."""
+
+    def full(fd: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink().name.startswith(f".{name}."):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, "fsync", full)
+
+
 def test_an_authority_that_no_room_was_for_can_be_made_when_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, *args: object, **options: object) -> None:
-        if path.name == "ca.pem":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(path, *args, **options)
-
-    write = durable.write
-    monkeypatch.setattr(durable, "write", full)
+    no_room_for("ca.pem", monkeypatch)
     with pytest.raises(AuthorityError, match=r"cannot write .*ca\.pem: No space left"):
-        Authority.create(tmp_path / "a", sync=False)
+        Authority.create(tmp_path / "a")
     monkeypatch.undo()
     Authority.create(tmp_path / "a", sync=False)
+
+
+def test_a_certificate_that_no_room_is_for_keeps_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that starts with a new key and the old certificate is refused everywhere."""
+    authority, one = Authority.create(tmp_path / "a", sync=False), Identity.parse("agent/a")
+    cert, key = authority.issue(one)
+    before = cert.read_bytes(), key.read_bytes()
+    no_room_for(cert.name, monkeypatch)
+    with pytest.raises(AuthorityError, match=r"cannot write .*agent-a\.pem: No space left"):
+        Authority.open(tmp_path / "a").issue(one, replace=True)
+    assert (cert.read_bytes(), key.read_bytes()) == before
+    assert not [path.name for path in cert.parent.iterdir() if path.name.startswith(".")]
 
 
 def test_a_key_of_another_authority_makes_nothing(tmp_path: Path) -> None:

@@ -403,9 +403,8 @@ def test_an_authority_whose_key_cannot_be_used_says_why(tmp_path: Path) -> None:
     with pytest.raises(AuthorityError, match=r"cannot read .*ca\.key: No such file") as gone:
         Authority.open(tmp_path / "a")
     assert gone.value.remedy == "certificates are made where the authority's key is"
-    key.mkdir()
-    with pytest.raises(AuthorityError, match="cannot write"):
-        authority._write(tmp_path / "none" / "x.pem", b"x", 0o600, False)
+    with pytest.raises(AuthorityError, match=r"cannot write .*none/x\.pem: No such file"):
+        authority.issue(Name.parse("agent/x"), stem=tmp_path / "none" / "x")
 
 
 def test_a_certificate_of_another_authority_is_no_identity(tmp_path: Path) -> None:

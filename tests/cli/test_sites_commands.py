@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from datacast.cli import sites as module
 from datacast.controller.api.records import KnownSite
 from datacast.controller.sites.directory import Directory
 from datacast.controller.sites.naming import EVERYWHERE, split
+from datacast.services import durable, sites_file
 from datacast.services.sites_file import SiteError, read
 
 
@@ -46,6 +48,28 @@ def test_a_site_is_made_known_and_forgotten(tmp_path: Path):
     assert run("remove", str(file), "nobody")[0] == 1
     assert run("remove", str(file), "sfo")[0] == 0
     assert directory.look() and not directory.authorities
+
+
+def test_of_two_sites_that_are_added_at_once_none_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, other = tmp_path / "sites.yaml", Authority(tmp_path / "other")
+    module.init(file, "ams", "https://10.0.0.1:7580")
+    second = threading.Thread(target=module.add, args=(file, "syd", Path(other.ca)))
+    write = sites_file.write
+
+    def while_another_comes(path: Path, sites: sites_file.Sites) -> None:
+        if "sfo" in sites.sites and not second.ident:
+            second.start()
+            second.join(0.5)  # it waits for us, or is done before us
+        write(path, sites)
+
+    monkeypatch.setattr(sites_file, "write", while_another_comes)
+    module.add(file, "sfo", Path(other.ca))
+    second.join()
+    assert set(read(file).sites) == {"sfo", "syd"}
+    monkeypatch.setattr(durable, "LOCK_S", 0.05)
+    with durable.locked(file):
+        code, out = run("add", str(file), "oak", "--ca", str(other.ca))
+    assert code == 1 and f"cannot write {file}: another process changes it" in out
 
 
 def test_whose_a_certificate_is_its_authoritys_key_says_not_its_name(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import fcntl
 import json
 import os
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from datacast.controller.app import make_app
 from datacast.fabric_manager import streams
 from datacast.fabric_manager.admission import Caps
 from datacast.fabric_manager.api import FabricManagerClient
-from datacast.services import tls, tokens
+from datacast.services import durable, tls, tokens
 from datacast.services.problems import Problem
 from datacast.services.service import HttpServer, listen
 from lab import lab
@@ -506,6 +507,20 @@ def test_a_file_of_tokens_has_bounds_and_says_where_it_cannot_be_written(
     monkeypatch.setattr(tokens.durable, "write", full_disk)
     with pytest.raises(tokens.TokenError, match=r"cannot write .*tokens\.json: No space left"):
         tokens.create(path, "", "viewer")
+
+
+def test_who_holds_the_lock_for_long_is_named_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "", "viewer")
+    monkeypatch.setattr(durable, "LOCK_S", 0.05)
+    with open(tmp_path / ".tokens.json.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(tokens.TokenError, match=r"another process .* has .*\.tokens\.json\.lock for more than"):
+            tokens.create(path, "", "viewer")
+    tokens.create(path, "", "viewer")
+    assert len(tokens.read(path)) == 2
 
 
 def test_a_time_without_its_zone_is_none(tmp_path: Path) -> None:
