@@ -18,6 +18,7 @@ import importlib
 import json
 import logging
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -30,6 +31,8 @@ from .priority import be_ordinary
 
 ANSWER_S = 30.0
 """To fork takes some milliseconds, to load everything a second or, on a busy machine, several."""
+CLOSE_S = 5.0
+"""One that is to end and has not by then is killed."""
 ARGUMENTS_MAX = 1 << 17
 """With an environment among them."""
 FILES_MAX = 1 << 16
@@ -128,11 +131,15 @@ class Nursery:
             return
         self._socket.close()  # it ends when it reads that
         self._socket = None
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            process = os.pidfd_open(self.pid)
+            if not select.select([process], [], [], CLOSE_S)[0]:  # it hangs: workers live on without it
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+            os.close(process)
+            if self._program is None:
+                os.waitpid(self.pid, 0)
         if self._program is not None:
             self._program.wait()
-            return
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
 
 
 def call(name: str) -> None:

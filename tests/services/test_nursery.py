@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from datacast.services import nursery as services_nursery
 from datacast.services.nursery import Child, Nursery
 
 OPENED = open(__file__)  # noqa: SIM115  (what workers must not have)
@@ -112,3 +113,19 @@ def test_workers_share_the_pages_of_what_is_loaded(nursery: Nursery, tmp_path: P
     child.kill()
     ended(child)
     child.close()
+
+
+@pytest.mark.parametrize("program", [False, True])
+def test_one_that_hangs_is_not_waited_for_and_its_workers_live_on(
+    tmp_path: Path, program: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr(services_nursery, "CLOSE_S", 0.05)
+    made = Nursery(__name__, "a-worker", here=not program)
+    child = made.start(["wait", str(tmp_path / "it")])
+    said(tmp_path / "it", "there")
+    os.kill(made.pid, signal.SIGSTOP)
+    made.close()
+    assert not Path(f"/proc/{made.pid}").exists() and (tmp_path / "it").read_text() == "there"
+    child.close()
+    said(tmp_path / "it", "ended")
