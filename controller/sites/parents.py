@@ -22,7 +22,7 @@ from .kept import Kept
 from .naming import Members, split
 from .own import Own
 from .peers import Peers
-from .records import PATH_MAX, Failure, Order, Part, Progress, SiteGroup, is_fetched
+from .records import PATH_MAX, Failure, Order, Orders, Part, Progress, SiteGroup, is_fetched
 
 log = logging.getLogger("datacast.sites")
 
@@ -66,18 +66,7 @@ class Parents:
                 told = await self._peers.orders(site)
                 rest = AGAIN_S
                 known = all(order.id in self._book.groups for order in told.orders)
-                for order in told.orders:
-                    if order.id in self._own.busy:
-                        continue  # it came from two sites at one moment, and is told again
-                    with self._own.alone(order.id):
-                        await self.accept(order, site)
-                for group_id in told.cancel:
-                    group, why = self._book.groups.get(group_id), told.why.get(group_id)
-                    if group is None:  # its record was lost
-                        over = Progress(state="failed" if why else "cancelled", error=why)
-                        await self._tell_once(site, group_id, over)
-                    elif group.parent == site:
-                        await self._cancel(group, why)
+                await self._carry_out(told, site)
                 if known and (told.orders or told.cancel):  # it does not wait with these until they are carried out
                     await asyncio.sleep(AGAIN_S)
             except (SiteError, Problem) as error:
@@ -85,6 +74,30 @@ class Parents:
                     self._complain(site, f"site {site}: {error.message}")
                 await asyncio.sleep(rest)
                 rest = min(AGAIN_MOST_S, 2 * rest)
+
+    async def _carry_out(self, told: Orders, site: str) -> None:
+        """One that cannot be holds up no other. Raises SiteError, Problem: of the last such one."""
+        failed: SiteError | Problem | None = None
+        for order in told.orders:
+            if order.id in self._own.busy:
+                continue  # it came from two sites at one moment, and is told again
+            try:
+                with self._own.alone(order.id):
+                    await self.accept(order, site)
+            except (SiteError, Problem) as error:
+                failed = error
+        for group_id in told.cancel:
+            group, why = self._book.groups.get(group_id), told.why.get(group_id)
+            try:
+                if group is None:  # its record was lost
+                    over = Progress(state="failed" if why else "cancelled", error=why)
+                    await self._tell_once(site, group_id, over)
+                elif group.parent == site:
+                    await self._cancel(group, why)
+            except (SiteError, Problem) as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _complain(self, site: str, text: str) -> None:
         peer = self._peers.all.get(site)

@@ -15,7 +15,7 @@ from datacast.controller.sites import agents, coordinator
 from datacast.controller.sites.coordinator import Coordinator
 from datacast.controller.sites.exchanges import Exchanges
 from datacast.controller.sites.peers import JSON_MAX
-from datacast.controller.sites.records import Failure, HostFigures, Order, Part, Progress, SiteGroup
+from datacast.controller.sites.records import Failure, HostFigures, Order, Orders, Part, Progress, SiteGroup
 from datacast.controller.sites.sharing import Sharing
 from datacast.controller.sites.shown import row, shown
 from datacast.fabric_manager.api import GroupSpec, PartSpec
@@ -87,6 +87,37 @@ async def test_an_order_by_names_that_cannot_be_is_refused(path: list[str], code
     assert whose == "sfo" and told.state == "failed" and told.error
     assert told.error.code == code and message in told.error.message
     assert not at.groups and not at._client.made  # type: ignore[attr-defined]
+
+
+async def test_an_order_that_cannot_be_written_down_holds_up_no_other(monkeypatch: pytest.MonkeyPatch):
+    """Those behind it, and what was cancelled, waited for the next answer, and that for longer each time."""
+    at = site()
+    bad, good, over = (f"s-{n:016x}" for n in range(3))
+    orders = [order(["sfo"], ["all"]).model_copy(update={"id": name}) for name in (bad, good)]
+    answers = [Orders(orders=orders, cancel=[over])]
+    client, peers, done = at._client, at.peers, asyncio.Event()
+    peers.all["sfo"].problem = ""
+
+    async def put(group: str, text: str) -> None:
+        if group == bad:
+            raise Problem(413, "too_long", "the record is too long")
+        client.kept[group] = text  # type: ignore[attr-defined]
+
+    async def told(name: str) -> Orders:
+        if not answers:
+            done.set()
+            await asyncio.Event().wait()
+        return answers.pop()
+
+    monkeypatch.setattr(client, "put_site_group", put)
+    monkeypatch.setattr(peers, "orders", told, raising=False)
+    following = asyncio.create_task(at._parents._follow("sfo"))
+    async with asyncio.timeout(60):
+        await done.wait()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    assert set(client.kept) == {good} and len(client.made) == 1  # type: ignore[attr-defined]
+    assert [(whose, one.state) for whose, one in peers.told] == [("sfo", "cancelled")]  # type: ignore[attr-defined]
 
 
 async def test_a_second_order_for_a_group_is_another_site_to_take_it_from():
