@@ -452,9 +452,11 @@ class P4RuntimeClient:
         assert self.switch.p4runtime is not None
         last = ""
         while not self._stopped.is_set():
-            self._lost.clear()
-            connection = Connection(self.switch, self.info, self.events, self._election)
-            self._connection = connection
+            self._connection = connection = Connection(self.switch, self.info, self.events, self._election)
+            self._lost.clear()  # from here on it is this one that may be lost
+            if self._stopped.is_set():  # before it was there to be closed
+                connection.close()
+                return
             try:
                 pushed = connection.open()
                 pipeline = Program(arch=self.info.p4info.pkg_info.arch, cookie=f"{self.info.cookie:016x}",

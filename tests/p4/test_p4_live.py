@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from p4_switch import COUNTERS, DIGEST, P4Switch, compiled, program
@@ -375,3 +376,28 @@ def test_what_waits_for_a_switch_that_takes_nothing_has_a_bound(
     with pytest.raises(SwitchError, match="takes nothing any more"):
         one.send([entries.PacketOut(0, b"frame")])
     one.close()
+
+
+def test_one_that_is_stopped_as_it_begins_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session stayed, and the switch with a controller that was gone. Nor does the end of an earlier session, told
+    late, end the next one, which was not closed then."""
+    settings, opened = config(tmp_path, "127.0.0.1:1"), list[str]()
+    assert settings.pipeline is not None
+    client = shim.P4RuntimeClient(settings.switches[0], shim.Info(settings.pipeline), None)  # type: ignore[arg-type]
+    make = shim.Connection.__init__
+
+    def made(self: shim.Connection, *args: Any) -> None:
+        make(self, *args)
+        client.lost(client._connection)
+        if opened:
+            client.stop()
+
+    def opens(self: shim.Connection) -> bool:
+        opened.append("lost" if client._lost.is_set() else "")
+        raise SwitchError("unreachable", "it is away")
+
+    monkeypatch.setattr(shim.Connection, "__init__", made)
+    monkeypatch.setattr(shim.Connection, "open", opens)
+    monkeypatch.setattr(client, "events", Mock())
+    client._run()
+    assert opened == [""]
