@@ -29,6 +29,25 @@ static void the_papers_rule_halves_and_adds(void)
   assert(cc->rate(state) == 141250000 && cc->next_tick(state) == 5 * DC_MS + 400000);
 }
 
+/* However many intervals pass at once, the rate is what one after the other would have made of it. */
+static void the_papers_rule_catches_up_to_its_limit_and_not_before(void)
+{
+  const struct dc_cc_ops *cc = &dc_cc_datacast;
+  static const struct {
+    uint64_t delta, intervals, rate;
+  } rows[] = {{300000000, 0, 500000000}, {300000000, 1, 800000000},  {300000000, 2, 1000000000},
+              {250000000, 1, 750000000}, {250000000, 2, 1000000000}, {250000000, 3, 1000000000},
+              {700000000, 0, 500000000}, {700000000, 1, 1000000000}, {UINT64_MAX, 9, 1000000000},
+              {0, 9, 500000000}};
+  for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct dc_cc_params p = params;
+    p.delta = rows[i].delta;
+    cc->init(state, 0, &p);
+    cc->tick(state, rows[i].intervals * DC_MS);
+    assert(cc->rate(state) == rows[i].rate);
+  }
+}
+
 static void every_rule_stays_between_its_limits(void)
 {
   for (unsigned i = 0; dc_cc_name(i) != NULL; i++) {
@@ -397,6 +416,7 @@ int main(void)
 {
   names_are_listed_and_found();
   the_papers_rule_halves_and_adds();
+  the_papers_rule_catches_up_to_its_limit_and_not_before();
   every_rule_stays_between_its_limits();
   steady_finds_the_slowest_rate_without_a_duplicate();
   steady_keeps_the_slowest_as_far_behind_as_the_store_bears();
