@@ -13,6 +13,7 @@ from p4_switch import ACTIONS, COUNTERS, DIGEST, TABLES, compiled, program
 from datacast.controller.api.records import PortCounters
 from datacast.controller.p4runtime import entries, shim
 from datacast.controller.p4runtime.entries import Copies, Entry, Installed, PacketOut, ReadCounters, Write
+from datacast.controller.p4runtime.language import P4RuntimeLanguage
 from datacast.controller.p4runtime.stations import LIFE_S, STATIONS_MAX, Stations
 from datacast.controller.southbound.config import Southbound, parse
 from datacast.controller.southbound.desired import Adjacency, Desired
@@ -28,8 +29,8 @@ DEVICE = 5
 
 
 def two_ports(**rest: Any) -> Desired:
-    return Desired((Adjacency(0, 7, NEIGHBOUR, OWN), Adjacency(300, 300, OWN, NEIGHBOUR)), flood=frozenset({7, 300}),
-                   **{"appliance": None, **rest})
+    cables = Adjacency(0, 7, NEIGHBOUR, OWN), Adjacency(300, 300, OWN, NEIGHBOUR)
+    return Desired(cables, flood=frozenset({7, 255, 256}), **{"appliance": None, **rest})
 
 
 def node() -> Any:
@@ -44,10 +45,10 @@ ALWAYS = [
     Entry("link", "port", 7, "address", (("dst", 0x020000000A0B), ("src", 0x020000000C0D))),
     Entry("segment", "label", LABEL_ADJ + 300, "forward", (("port", 300),)),
     Entry("link", "port", 300, "address", (("dst", 0x020000000C0D), ("src", 0x020000000A0B))),
-    Entry("bridging", "group", 0, "bridge", (("low", 1 << 7), ("high", 1 << 44))),
+    Entry("bridging", "group", 0, "bridge", (("low", 1 << 7 | 1 << 255), ("high", 1))),
 ]
 SERVE = (("low", 1), ("high", 1 << 44), ("retx_min", 1500), ("capacity", 4096))
-FLOOD = Copies(1, frozenset({(7, 1), (300, 1)}))
+FLOOD = Copies(1, frozenset({(7, 1), (255, 1), (256, 1)}))
 
 
 @pytest.mark.parametrize(("wanted", "more", "sets"), [
@@ -81,6 +82,27 @@ def test_what_a_lease_says() -> None:
     assert entries.lease(9, []) == Copies(3, frozenset({(0, 9)}))
     assert [entries.leased(one) for one in (None, Copies(3, frozenset()), entries.lease(9, [2]))] == [None, None, 9]
     assert entries.leased(Copies(3, frozenset({(2, 9), (4, 5)}))) == 9
+    assert entries.LEASE_MAX == 0xFFFF, "the number of a copy has 16 bits in v1model"
+
+
+def test_what_the_manager_asks_of_the_language() -> None:
+    language = P4RuntimeLanguage()
+    assert language.read() == [], "the session reads by itself as it begins"
+    assert language.packet_out(3, b"frame") == PacketOut(3, b"frame")
+    assert language.probe(3, b"frame") == ([PacketOut(3, b"frame")], False)
+    wanted = two_ports(appliance=9)
+    counted = {("link", 7): {"packets": 5, "bytes": 600}}
+    session: Any = SimpleNamespace(have=Installed(), rule_counters=counted)
+    messages, after = language.changes(wanted, session)
+    assert after == Installed(entries.entries(wanted), entries.copies(wanted))
+    assert messages == [Write("insert", what) for what in (*after.copies.values(), *after.entries.values())]
+    told = language.rules(wanted, session)
+    assert [(rule.purpose, rule.packets, rule.bytes) for rule in told] == [
+        (f"segment {LABEL_ADJ}", None, None), ("link 7", 5, 600), (f"segment {LABEL_ADJ + 300}", None, None),
+        ("link 300", None, None), ("bridging 0", None, None), (f"segment {LABEL_LOCAL}", None, None)]
+    first = told[1]
+    assert (first.table, first.match, first.action) == ("link", {"port": 7}, "address")
+    assert first.params == {"dst": 0x020000000A0B, "src": 0x020000000C0D}
 
 
 # ---- learned addresses ----
@@ -233,6 +255,19 @@ def test_a_lease_is_made_once_renewed_and_begins_again_at_its_end(connection: An
         kinds.append((p4.Update.Type.Name(update.type), connection.leased))
         assert update.entity == engine(3, (2, connection.leased))
     assert kinds == [("INSERT", 1), ("MODIFY", 2), ("MODIFY", entries.LEASE_MAX), ("MODIFY", 1)]
+
+
+def test_who_ends_a_session_ends_its_stream_and_its_channel(connection: Any) -> None:
+    ended = []
+    channel, connection.channel = connection.channel, SimpleNamespace(close=lambda: ended.append(1))
+    for _ in range(shim.WAITING_MAX):
+        connection._say(p4.StreamMessageRequest())
+    connection.close()
+    assert ended == [1], "be the queue full or not"
+    said(connection)
+    connection.close()
+    assert ended == [1, 1] and said(connection) == [None]
+    connection.channel = channel
 
 
 def test_how_addresses_are_asked_for(connection: Any) -> None:
@@ -413,13 +448,67 @@ def test_why_there_is_no_session(error: Exception, says: tuple[str, str]) -> Non
     assert shim._explain(error, "x:1") == says
 
 
+def test_why_a_stream_ended(connection: Any) -> None:
+    def fails(details: str) -> Any:
+        raise Failed(grpc.StatusCode.UNAVAILABLE, details)
+        yield
+
+    for details, says in (("gone", "gone"), ("", "StatusCode.UNAVAILABLE")):
+        connection._stream = fails(details)
+        connection._listen()
+        assert connection._primary.get_nowait() == says
+
+
+@pytest.mark.parametrize("has", ["this program", "another", "none", "no answer"])
+def test_a_switch_is_given_the_program_unless_it_has_it(
+    connection: Any, has: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited, info = [], connection.info
+    monkeypatch.setattr(shim.grpc, "channel_ready_future",
+                        lambda channel: SimpleNamespace(result=lambda timeout: waited.append((channel, timeout))))
+
+    def program_of(request: Any, timeout: float) -> Any:
+        assert request == p4.GetForwardingPipelineConfigRequest(device_id=DEVICE, response_type="COOKIE_ONLY")
+        if has in ("none", "no answer"):
+            codes = grpc.StatusCode
+            raise Failed(codes.FAILED_PRECONDITION if has == "none" else codes.DEADLINE_EXCEEDED, has)
+        answer = p4.GetForwardingPipelineConfigResponse()
+        answer.config.cookie.cookie = info.cookie + (has == "another")
+        return answer
+
+    pushed = []
+    connection.stub = SimpleNamespace(
+        StreamChannel=lambda requests: [arbitration(0)], GetForwardingPipelineConfig=program_of,
+        SetForwardingPipelineConfig=lambda request, timeout: pushed.append((request, timeout)))
+    channel = connection.channel
+    if has == "no answer":
+        with pytest.raises(Failed):
+            connection.open()
+    else:
+        assert connection.open() == (has != "this program")
+    assert waited == [(channel, shim.ARBITRATION_S)]
+    begins = p4.StreamMessageRequest()
+    begins.arbitration.device_id, begins.arbitration.election_id.low = DEVICE, ELECTION
+    assert said(connection)[0] == begins
+    push = p4.SetForwardingPipelineConfigRequest(
+        device_id=DEVICE, election_id=p4.Uint128(low=ELECTION), action="VERIFY_AND_COMMIT")
+    push.config.p4info.CopyFrom(info.p4info)
+    push.config.p4_device_config, push.config.cookie.cookie = b"{}", info.cookie
+    assert pushed == ([(push, 4 * shim.RPC_S)] if has in ("another", "none") else [])
+
+
 # ---- another controller that leads ----
+def test_who_leads_may_be_late_twice() -> None:
+    assert 3 * shim.RENEW_S < shim.LEASE_S
+
+
 def test_a_lease_that_stands_still_for_its_time_is_outdone_and_only_then(
     settings: Southbound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert settings.pipeline is not None
     told = Told()
     client = shim.P4RuntimeClient(settings.switches[0], shim.Info(settings.pipeline), told)  # type: ignore[arg-type]
+    assert client._thread.daemon, "no service waits for a switch as it ends"
     client._election = before = 100
     monkeypatch.setattr(shim, "new_election", lambda: 150)
 
