@@ -10,6 +10,7 @@ import pytest
 
 from datacast import planners, topologies
 from datacast.core.trees import Network
+from datacast.planners import names, search
 from datacast.planners.delivery import deliver, might_differ
 
 
@@ -212,3 +213,17 @@ def test_hosts_out_of_reach_are_left_out_between_hosts_too(name: str) -> None:
     plan = planners.plan(net, "a", ["b", "c", "away", "d"], name)
     sound(net, plan)
     assert plan.got["away"] == 0 and sum(map(bool, plan.got.values())) >= 2
+
+
+def test_balanced_has_the_tree_that_is_widest_beside_its_own_hops_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a network of hosts, where two hops share a cable: the one that Dijkstra's way takes is narrower there."""
+    differ = 0
+    for seed in range(10):
+        g, source, receivers = random_tree(random.Random(seed), 20)
+        net, offered = planners.hosts(g), list[planners.RateTree]()
+        monkeypatch.setattr(names, "balance", lambda whole, room, kept=offered: kept.extend(whole) or whole[:1])
+        planners.plan(net, source, receivers, "balanced")
+        widest = [search.widest(net, source, receivers, net.capacity, shared) for shared in (True, False)]
+        assert offered[-1].hops == net.tree(1.0, widest[0], receivers).hops
+        differ += widest[0] != widest[1]
+    assert differ
