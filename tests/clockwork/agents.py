@@ -402,13 +402,18 @@ class Agent:
                 return self._routes(role, part.get("routes", {}))
             return {"ok": True}
         if op == "rates":
-            if role.kind == "source" and body["n"] >= role.rates_n:
+            if role.sending and body["n"] >= role.rates_n:
                 role.rates_n = body["n"]
                 for name, bound in body["rates"].items():
                     if int(name) in role.sending:
                         role.sending[int(name)].bound = bound
             return {"ok": True}
+        if op == "fetch":
+            return {"ok": True} if part is None else self._fetch(role, part)
         return _refused("bad_request", f"op {op} is not known")
+
+    def _fetch(self, role: Role, part: Message) -> Message:
+        return _refused("bad_request", f"{self.name} does not fetch for the group")
 
     def _stat(self, part: Message) -> Message:
         if "path" not in part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 from unittest import mock
@@ -188,7 +188,7 @@ class Cluster:
         workers: int,
         rate_bps: int,
         mtu: int = 1500,
-        agent: type[Agent] = Agent,
+        agent: Callable[..., Agent] = Agent,
     ) -> None:
         self.loop, self.network, self.spec, self.rate_bps, self.mtu = loop, network, spec, rate_bps, mtu
         self.agent = agent

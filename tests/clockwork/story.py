@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -19,8 +20,9 @@ from datacast.fabric_manager.placing import TREE_IDS_PER_GROUP
 from datacast.services.problems import Problem
 
 from .agents import LEASES_KEPT
-from .cluster import Cluster, installed
+from .cluster import Cluster, Slot, installed
 from .network import Network
+from .origin import Fetcher, Origin
 from .virtual import Process, world
 from .watch import CONFLICT, Listening
 
@@ -33,6 +35,9 @@ KNOWN_S = 10.0
 
 OUTAGES, OUTAGE_S = 0.08, (3.0, 9.0)
 """In so many of the seeds all services are away for so long: for longer than members' leases of 4 s."""
+
+FETCHED, OF_URLS, ALONE = 0.25, 0.8, 0.15
+"""In so many of the seeds so many groups are of a URL. Of these so many have one receiver, which fetches alone."""
 
 PLOTS = {"cancelled unheard": 0.06, "hard tree ids": 0.06, "nobody's groups": 0.06, "late orders": 0.06}
 """What comes together too rarely by chance, and in how many of the seeds."""
@@ -63,11 +68,14 @@ class Story:
         outage: tuple[float, float] | None,
         plot: str | None,
         extra: random.Random,
+        origin: Origin,
+        urls: random.Random | None,
     ) -> None:
         """`outage`: when all services lose their power, and for how long. `plot`: one of PLOTS, which draws from
-        `extra`."""
+        `extra`. `urls`: what groups of a URL draw from; no generator, no such groups."""
         self.cluster, self.rng, self.chatty, self.outage = cluster, rng, chatty, outage
         self.plot, self.extra = plot, extra
+        self.origin, self.urls = origin, urls
         self.names = list(cluster.hosts)
         self.disturbed: set[str] = set()
         """Hosts to which something happened that may excuse a failure."""
@@ -87,12 +95,15 @@ class Story:
         source, *receivers = rng.sample(self.names, rng.randint(2, min(len(self.names), 6)))
         size, path = int(10 ** rng.uniform(4.8, 7.1)), f"/srv/{number}"
         self.cluster.sizes[path] = size
-        spec = {
+        spec: dict[str, Any] = {
             "source": source, "source_path": path, "receivers": receivers, "weight": rng.choice([50, 100, 300]),
             "priority": rng.choice(["normal"] * 4 + ["background"]),
             "options": {"lease_ms": 4000, "member_timeout_ms": rng.choice([3000, 8000])},
         }  # fmt: skip
         deed = rng.choice(["nothing"] * 5 + ["cancel", "resume", "join", "leave", "again"])
+        if self.urls is not None and self.urls.random() < OF_URLS:
+            deed = self._of_url(spec, size, self.urls)
+            receivers = spec["receivers"]
         later = rng.uniform(0.05, 3.0)
         await asyncio.sleep(at)
         key = f"key-{number}"
@@ -131,6 +142,18 @@ class Story:
                     self.touched.add(group)
                     await self._try(lambda: client.resume_group(group))
                 await asyncio.sleep(1.5)
+
+    def _of_url(self, spec: dict[str, Any], size: int, urls: random.Random) -> str:
+        """The same hosts fetch it, or some of them. What somebody does with the group."""
+        hosts = [spec.pop("source"), *spec["receivers"]]
+        receivers = hosts[:1] if urls.random() < ALONE else hosts
+        path = spec.pop("source_path")
+        url = f"https://origin{path}"
+        self.origin.sizes[url] = size
+        fetchers = urls.sample(receivers, urls.randint(1, len(receivers)))
+        urls.shuffle(receivers)
+        spec |= {"url": url, "dest_path": path, "receivers": receivers, "fetchers": fetchers}
+        return urls.choice(["nothing"] * 4 + ["cancel", "resume", "join", "join", "leave", "leave", "again"])
 
     async def _until(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """A patient caller."""
@@ -275,7 +298,39 @@ class Story:
 
         times = [0.3 + FAULTS_S * rng.random() ** 2 for _ in chosen]
         work = [at(when, name) for when, name in zip(times, chosen, strict=True)]
+        if self.urls is not None:
+            work.append(self._harm_fetchers(self.urls))
         await asyncio.gather(*work, *([self._power_cut(*self.outage)] if self.outage else []), self._plot())
+
+    async def _harm_fetchers(self, urls: random.Random) -> None:
+        """Of groups of a URL, soon after each has begun: their masters die, and who fetches."""
+        cluster, end, seen = self.cluster, self.cluster.loop.now + FAULTS_S, set[str]()
+        work: list[asyncio.Task[None]] = []
+        while cluster.loop.now < end:
+            await asyncio.sleep(0.02)
+            for group, told in cluster.watch.groups.items():
+                spec, slot = told.record.spec, self._owner(told.record.owner)
+                if group in seen or spec.url is None or slot is None:
+                    continue
+                seen.add(group)
+                if urls.random() < 0.5:
+                    work.append(asyncio.create_task(self._kill(slot, urls)))
+                if not self.gentle and urls.random() < 0.6:
+                    name = urls.choice(spec.roots)
+                    self.disturbed.add(name)
+                    work.append(asyncio.create_task(self._kill(cluster.agents[name], urls)))
+        await asyncio.gather(*work)
+
+    async def _kill(self, slot: Slot, urls: random.Random) -> None:
+        when, away_s = 10 ** urls.uniform(-2.0, 0.5), 10 ** urls.uniform(-1.5, 0.8)
+        await asyncio.sleep(when)
+        self.say("fault", "kill", slot.name)
+        await slot.kill(away_s)
+
+    def _owner(self, name: str | None) -> Slot | None:
+        """The worker of this name."""
+        there = [slot for slot in self.cluster.workers if slot.process is not None]
+        return next((slot for slot in there if slot.process.name.replace("'", "-") == name), None)
 
     async def _power_cut(self, when: float, for_s: float) -> None:
         """No fabric manager, no worker; agents have theirs from elsewhere, and data flows."""
@@ -305,10 +360,9 @@ class Story:
             for group, told in cluster.watch.groups.items():
                 if told.record.state != "running" or told.record.owner is None:
                     continue
-                for slot in cluster.workers:
-                    if slot.process is not None and slot.process.name.replace("'", "-") == told.record.owner:
-                        await self._cancel_unheard(group, slot.machine)
-                        return
+                if (slot := self._owner(told.record.owner)) is not None:
+                    await self._cancel_unheard(group, slot.machine)
+                    return
 
     async def _cancel_unheard(self, group: str, machine: str) -> None:
         cluster = self.cluster
@@ -436,7 +490,7 @@ class Story:
     def _must_be_done(self) -> set[str]:
         found = set()
         for group, told in self.cluster.watch.groups.items():
-            members = {told.record.spec.source, *told.record.receivers}
+            members = {*told.record.spec.roots, *told.record.receivers}
             if group not in self.touched and not members & self.disturbed and not self.disturbed:
                 found.add(group)
         return found
@@ -447,9 +501,10 @@ def tell(seed: int, chatty: bool = False) -> Result:
     began = time.perf_counter()
     with world(seed) as (loop, rng):
         network = Network(loop, rng, chatty)
+        origin = Origin()
         cluster = Cluster(
             loop, network, spec=rng.choice(["bcube:2,1", "bcube:3,1", "fattree:4,2"]), managers=rng.randint(1, 3),
-            workers=rng.randint(2, 3), rate_bps=10_000_000,
+            workers=rng.randint(2, 3), rate_bps=10_000_000, agent=partial(Fetcher, origin),
         )  # fmt: skip
         for slot in cluster.slots:
             cluster.skew[slot.machine] = int(rng.gauss(0, 0.02) * 1e9)
@@ -467,7 +522,10 @@ def tell(seed: int, chatty: bool = False) -> Result:
         extra = random.Random(f"gives {seed}")  # a word that leaves the seeds that tests pin without a plot
         plot = extra.choices([*PLOTS, None], [*PLOTS.values(), 1 - sum(PLOTS.values())])[0]
         reserve = TREE_IDS_PER_GROUP if plot == "hard tree ids" else RESERVE
-        story = Story(cluster, rng, chatty, outage, plot, extra)
+        urls = random.Random(f"changed {seed}")  # likewise, and leaves them without groups of a URL
+        fetched = urls.random() < FETCHED
+        origin.bps = 10 ** urls.uniform(6.3, 7.3)
+        story = Story(cluster, rng, chatty, outage, plot, extra, origin, urls if fetched else None)
         try:
             with installed(cluster), mock.patch("datacast.fabric_manager.keys.RESERVE", reserve):
                 loop.run_until_complete(story.run())

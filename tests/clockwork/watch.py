@@ -226,16 +226,20 @@ class Watch:
         unheard = {}
         for group, known in groups.divider._groups.items() if self.peace else ():
             spec = groups.get(group).spec
-            source = agents.get(spec.source)
-            role = source.roles.get(group) if source is not None else None
-            for tree, sending in role.sending.items() if role is not None else ():
-                told = known.told.get(str(tree))
-                if tree in known.ask.trees and sending.bound != told:
-                    key = group, tree, told, sending.bound
-                    unheard[key] = since = self._unheard.get(key, self.loop.now)
-                    if self.loop.now - since > HEARD_S:
-                        self.say(f"{group}: tree {tree} may send {told}, {spec.source} has heard {sending.bound}")
-                        unheard[key] = float("inf")  # once is enough
+            whole = sum(bound or 0 for bound in known.told.values())
+            for name in spec.roots:
+                root = agents.get(name)
+                role = root.roles.get(group) if root is not None else None
+                for tree, sending in role.sending.items() if role is not None else ():
+                    told = known.told.get(str(tree))
+                    if told and spec.url is not None:  # what one root leaves another may use
+                        told = whole
+                    if tree in known.ask.trees and sending.bound != told:
+                        key = group, tree, told, sending.bound
+                        unheard[key] = since = self._unheard.get(key, self.loop.now)
+                        if self.loop.now - since > HEARD_S:
+                            self.say(f"{group}: tree {tree} may send {told}, {name} has heard {sending.bound}")
+                            unheard[key] = float("inf")  # once is enough
         self._unheard = unheard
 
     # ---- the end ----
