@@ -288,7 +288,7 @@ class Crew:
             if results.of(member.name).code != "unreachable":
                 member.met = self.began = True
             elif member.role == "receiver":
-                member.aside = True
+                member.aside, member.sends = True, False
 
     async def adopt(self) -> Results[StatusAnswer]:
         """Take over a group that another master began. Returns the members' status; `open` gives them this master's

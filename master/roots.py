@@ -174,6 +174,9 @@ class Roots:
         t = self._t
         if member.role != "receiver" or member.final or t.state != "running":
             return
+        if not member.opened and self._passed:  # and lost what it had and had not verified
+            late, self._passed = self._passed, set()
+            self._pieces.again(late)
         if member.sends and not member.opened:
             member.sends = False
             self._gone(member.name)

@@ -137,8 +137,10 @@ async def test_a_request_at_the_beginning_is_made_again_until_patience_ends() ->
 async def test_of_a_group_that_another_master_began_anew_who_is_silent_is_set_aside() -> None:
     world = World(epoch=2)
     them = world.join()
+    them["x"].sends = True
     world.answers["close"] = {"b": None, "x": None}
     await world.it.forget()
+    assert not them["x"].sends, "it was ordered to fetch, and never opened: the group did not end"
     assert [name for name, member in them.items() if member.met] == ["a", "y"]
     assert [name for name, member in them.items() if member.aside] == ["x"], "sources are waited for"
 

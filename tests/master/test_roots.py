@@ -200,6 +200,21 @@ def test_a_source_that_is_gone_sends_no_more_where_there_is_another(
     assert ended == (["a"] if gone else []) and (members["a"].state == "failed") is gone
 
 
+def test_what_went_over_trees_that_have_ended_who_was_started_again_is_sent_once_more() -> None:
+    """It has told that it had it, and lost what it had not verified: such a group did not end."""
+    transfer, again = SimpleNamespace(state="running"), Mock()
+    pieces = SimpleNamespace(again=again, holds=None, needs=lambda name: False)
+    roots = Roots(transfer, Mock(), Mock(), Mock(), Mock(), Mock(), pieces)  # type: ignore[arg-type]
+    roots._passed = {3, 5}
+    member = Member("h2", "receiver", "", state="open", opened=True)
+    roots.returns(member)
+    assert not again.called, "it was out of touch, no more"
+    member.opened = False
+    for _ in range(2):
+        roots.returns(member)
+    again.assert_called_once_with({3, 5})
+
+
 async def test_two_sources_send_each_piece_once_between_them() -> None:
     async with lab(star(5), rates=[2000.0, 1000.0]) as it:
         it.world.sizes["/srv/file"] = 20_000_000
