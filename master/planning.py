@@ -134,8 +134,11 @@ class Planning:
                 await t.view.at(t.view.version + 1, left)
         t.error = None
         for name in lost:
-            why = f"no path over links that are up leads from {name} anywhere"
-            self._crew.members[name].fail("cut_off", why)
+            member = self._crew.members[name]
+            if member.role == "receiver":  # it has nothing yet: others fetch, and it is served later
+                member.aside, member.sends = True, False
+            else:
+                member.fail("cut_off", f"no path over links that are up leads from {name} anywhere")
         return plan
 
     def _now(self, names: list[str], load: ArcLoad) -> Plan:

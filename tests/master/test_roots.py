@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -15,6 +16,7 @@ from datacast.master.forest import Forest
 from datacast.master.grove import TREES_MAX, Agreement, Differ, Grove, ideal_s, joined, plan_roots
 from datacast.master.members import Member
 from datacast.master.plan import PlanError
+from datacast.master.planning import Planning
 from datacast.master.roots import Roots
 from lab import lab
 
@@ -78,6 +80,22 @@ def test_a_root_that_reaches_nobody_is_left_out_and_when_none_does_the_plan_says
     g.edges["h0", "s"]["up"] = False
     with pytest.raises(PlanError):
         plan_roots(g, ["h0", "h1"], ["h2", "h3"], GroupOptions(), {}, Network(g))
+
+
+async def test_who_is_to_fetch_and_has_no_links_as_its_group_begins_is_served_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fabric manager that has just begun to lead may not know of them yet: such a host failed."""
+    monkeypatch.setattr("datacast.master.planning.LINKS_S", 0.0)
+    roles = ["receiver", "receiver", "source"]
+    a, b, c = members = [Member(name, role, "", sends=True) for name, role in zip("abc", roles, strict=True)]
+    crew = SimpleNamespace(members={m.name: m for m in members}, roots=members)
+    view, plan = SimpleNamespace(expect=lambda *_: None), SimpleNamespace(trees=(), cut_off={})
+    planning = Planning(SimpleNamespace(id="g", error=None, view=view), crew, asyncio.Lock())  # type: ignore[arg-type]
+    monkeypatch.setattr(planning, "_now", lambda *_: planning._plans.update(a=plan) or plan)
+    await planning._patient(["a", "b"], {})
+    assert (a.sends, a.aside) == (True, False) and c.state == "failed"
+    assert (b.sends, b.aside, b.state) == (False, True, "waiting")
 
 
 # ---- links ----
