@@ -248,7 +248,7 @@ def _reported(record: Record, event: Reported) -> Outcome:
         or bool(progress.adopt and record.adopt and progress.adopt.first_ns != record.adopt.first_ns)
     )
     if report.renew and state == "running" and after.adopt is not None:
-        return _owner_lost(after, OwnerLost(after.epoch, "its tree ids were used up", planned=True))
+        return _owner_lost(after, OwnerLost(after.epoch, "new trees are needed", planned=True))
     effects: tuple[Effect, ...] = (Recall(record.owner),) if record.owner and state in FINAL_STATES else ()
     return Outcome(after, effects, durable)
 

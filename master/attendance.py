@@ -155,6 +155,10 @@ class Attendance:
         member.wants = self._t.shards.bytes_of(name) if self._t.shards else None
         if not addr:
             member.fail("no_agent", f"host {name} has no agent")
+        elif self._t.forest is not None and not self._t.forest.knows(name):
+            log.warning("group %s: %s has joined the fabric since: another master plans for it, too", self._t.id, name)
+            member.aside = self._t.renew = True
+            self._t.tell_now()
         elif self._t.finale:
             self._come([member])
             self._reactions.others = True

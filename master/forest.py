@@ -107,6 +107,10 @@ class Forest:
         """Those that the trees reach now."""
         return self._set.receivers if self._set is not None else []
 
+    def knows(self, name: str) -> bool:
+        """It was in the fabric when the group began."""
+        return name in self.network.index
+
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """Links went down or came up, `appliances` of switches came (True) or went, or other receivers are `wanted`.
         Only broken trees change. O(1) in what is whole; with receivers that come or go as computing anew."""

@@ -132,6 +132,10 @@ class Grove:
         forest = self._forests.get(root)
         return [n for n, way in forest.ways.items() if way.slot is not None] if forest is not None else []
 
+    def knows(self, name: str) -> bool:
+        """As Forest's."""
+        return any(forest.knows(name) for forest in self._forests.values())
+
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """As Forest.update. Trees beyond those that there were at the start are not made."""
         before = set(self.cut_off)

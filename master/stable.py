@@ -167,6 +167,10 @@ class RatedForest:
         slot = self.ways[number].slot
         return self.plan.trees[slot].rate_bps if slot is not None else None
 
+    def knows(self, name: str) -> bool:
+        """It was in the fabric when the group began."""
+        return name in self.network.index
+
     def update(self, deltas: list[Delta], wanted: list[str], appliances: Sequence[tuple[str, bool]] = ()) -> Change:
         """Links went down or came up, appliances of switches came or went, other receivers are wanted, or `caps`
         changed: a new plan, and what differs."""

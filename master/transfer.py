@@ -82,9 +82,10 @@ class Transfer:
         """By tree id."""
         # Reactions:
         self.reactions: list[Reaction] = list(order.reactions)
-        # SlowReceivers:
+        # SlowReceivers, and Attendance:
         self.renew = False
-        """Plans have used its tree ids up: another master is to go on with new ones."""
+        """Plans have used its tree ids up, or somebody is wanted whom the fabric did not have when it began: another
+        master is to go on with new trees."""
         # Figures:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
         self.source_trees: dict[str, SourceTree] = {}
