@@ -232,7 +232,7 @@ test-costs: build ## processor time and waiting of every test, which hold where 
 	@$(PY) tests/costs.py
 
 test-faults: build ## the fault matrix on real labs, some twenty minutes; PLANE=memif or ip: the rows that another data plane can do
-	@DATACAST_FAULTS=1 DATACAST_FAULTS_PLANE=$(PLANE) nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py \
+	@DATACAST_FAULTS=1 DATACAST_FAULTS_PLANE=$(PLANE) env --default-signal=INT nice -n 5 $(PY) -m pytest -v tests/lab/test_fault_matrix.py \
 	  $(if $(PLANE),,tests/lab/test_lab_life.py tests/lab/test_lab_site_diamond.py tests/mininet)
 
 # The same objects under the core's own tests, the fault campaigns and the tests in Python.

@@ -9,7 +9,7 @@ DATAPATH_LIB := $(BUILD)/libdatacast_datapath.a
 DATAPATH_LIB_ASAN := $(BUILD)/libdatacast_datapath_asan.a
 DATAPATH_CFLAGS := -D_GNU_SOURCE -I.
 
-DATAPATH_TEST_LIBS := -ljansson -lssl -lcrypto -lpthread
+DATAPATH_LIBS := -ljansson -lyaml -lssl -lcrypto -lpthread
 DATAPATH_TEST_SRC := $(wildcard $(DATAPATH_DIR)/tests/test_*.c)
 DATAPATH_TESTS := $(patsubst $(DATAPATH_DIR)/tests/%.c,$(DATAPATH_OUT)/plain/%,$(DATAPATH_TEST_SRC)) \
   $(patsubst $(DATAPATH_DIR)/tests/%.c,$(DATAPATH_OUT)/asan/%,$(DATAPATH_TEST_SRC))
@@ -38,11 +38,11 @@ $(DATAPATH_LIB_ASAN): $(DATAPATH_OBJ_ASAN)
 
 $(DATAPATH_OUT)/plain/test_%: $(DATAPATH_DIR)/tests/test_%.c $(DATAPATH_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_LIBS) -o $@
 
 $(DATAPATH_OUT)/asan/test_%: $(DATAPATH_DIR)/tests/test_%.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_TEST_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) $(SANITIZE) $(TEST_CFLAGS) $(DATAPATH_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) $(DATAPATH_LIBS) -o $@
 
 test-c-datapath: $(DATAPATH_TESTS)
 	@for t in $^; do $$t || { echo "failed: $$t" >&2; exit 1; }; done

@@ -50,19 +50,16 @@ FUZZ_SWITCH_OBJ := $(call FUZZ_PLAIN,$(SWITCH_DIR)/fuzz/fuzz_switch.c $(filter-o
 $(FUZZ_CORE:%=$(FUZZ_OUT)/%): $(FUZZ_OUT)/%: $(FUZZ_OUT)/plain/$(FUZZ_DIR)/fuzz_%.o $(call FUZZ_PLAIN,$(CORE_SRC))
 	$(FUZZ_LINK) -o $@
 
-$(FUZZ_OUT)/memif: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_memif.c $(addprefix $(DATAPATH_DIR)/,memif_ring.c bufpool.c))
-	$(FUZZ_LINK) -o $@
-
 # Its clock is the script's, too.
 $(FUZZ_OUT)/tunnel: $(patsubst %.c,$(FUZZ_OUT)/clock/%.o,$(FUZZ_DIR)/fuzz_tunnel.c $(DATAPATH_SRC) $(CORE_SRC))
-	$(FUZZ_LINK) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(FUZZ_LINK) $(DATAPATH_LIBS) -o $@
 
-$(FUZZ_OUT)/conn: $(call FUZZ_PLAIN,$(FUZZ_DIR)/fuzz_conn.c) $(FUZZ_DATAPATH)
+$(FUZZ_OUT)/memif $(FUZZ_OUT)/conn: $(FUZZ_OUT)/%: $(FUZZ_OUT)/plain/$(FUZZ_DIR)/fuzz_%.o $(FUZZ_DATAPATH)
 $(FUZZ_OUT)/answer: $(call FUZZ_PLAIN,$(FUZZ_ANSWER_SRC)) $(FUZZ_DATAPATH)
 $(FUZZ_OUT)/bundle: $(call FUZZ_PLAIN,$(FUZZ_BUNDLE_SRC)) $(FUZZ_DATAPATH)
 $(FUZZ_OUT)/objects: $(call FUZZ_PLAIN,$(FUZZ_OBJECTS_SRC)) $(FUZZ_DATAPATH)
-$(addprefix $(FUZZ_OUT)/,conn answer bundle objects):
-	$(FUZZ_LINK) -ljansson -lssl -lcrypto -lpthread -o $@
+$(addprefix $(FUZZ_OUT)/,memif conn answer bundle objects):
+	$(FUZZ_LINK) $(DATAPATH_LIBS) -o $@
 
 $(FUZZ_OUT)/agent: $(FUZZ_AGENT_OBJ) | $(BLAKE3_LIB)
 	$(FUZZ_LINK) $(AGENT_LIBS) -o $@
@@ -84,25 +81,21 @@ $(FUZZ_CORE:%=$(FUZZ_OUT)/replay-%): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c 
 	@mkdir -p $(@D)
 	$(REPLAY_CC) $< $(FUZZ_DIR)/replay.c $(CORE_LIB_ASAN) -o $@
 
-$(FUZZ_OUT)/replay-memif: $(FUZZ_DIR)/fuzz_memif.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
+$(addprefix $(FUZZ_OUT)/replay-,memif tunnel conn): $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
-
-$(FUZZ_OUT)/replay-tunnel $(FUZZ_OUT)/replay-conn: $(FUZZ_OUT)/replay-%: $(FUZZ_DIR)/fuzz_%.c $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
-	@mkdir -p $(@D)
-	$(REPLAY_CC) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(REPLAY_CC) $(filter %.c %.a,$^) $(DATAPATH_LIBS) -o $@
 
 $(FUZZ_OUT)/replay-answer: $(FUZZ_ANSWER_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) $(DATAPATH_LIBS) -o $@
 
 $(FUZZ_OUT)/replay-bundle: $(FUZZ_BUNDLE_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) $(DATAPATH_LIBS) -o $@
 
 $(FUZZ_OUT)/replay-objects: $(FUZZ_OBJECTS_SRC) $(FUZZ_DIR)/replay.c $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN)
 	@mkdir -p $(@D)
-	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) -ljansson -lssl -lcrypto -lpthread -o $@
+	$(REPLAY_CC) -I$(AGENT_DIR) $(filter %.c %.a,$^) $(DATAPATH_LIBS) -o $@
 
 $(FUZZ_OUT)/replay-agent: $(FUZZ_AGENT_OWN) $(FUZZ_DIR)/replay.c $(filter-out %/main.o,$(AGENT_OBJ_ASAN)) $(DATAPATH_LIB_ASAN) $(CORE_LIB_ASAN) | $(BLAKE3_LIB)
 	@mkdir -p $(@D)

@@ -147,7 +147,10 @@ enum dc_drop dc_hello_handle(struct dc_hello *h, dc_time now, const struct dc_he
     h->next = now; /* it is back: hears at once that it is heard */
   if (h->state != UP && now >= h->held_until) {
     enum state was = h->state;
-    if (hears && theirs >= INIT)
+    /* One that has failed here may have said UP before it heard of that: as in BFD it has to hear of this end again. Who has just
+     * come back is what the other side waits for. */
+    bool stale = h->state == DOWN && h->link != DC_LINK_UNKNOWN && theirs == UP;
+    if (hears && theirs >= INIT && !stale)
       rise(h, now);
     else
       h->state = INIT;

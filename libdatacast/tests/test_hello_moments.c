@@ -165,6 +165,25 @@ static void the_three_states_follow_the_neighbours(void)
   assert(h.link == DC_LINK_UNHEARD && h.failures == 1 && h.peer_instance == 0xbbbc);
 }
 
+/* Both fail by turns else, each by what the other said of the moment before. Found by fuzzing. */
+static void who_has_failed_wants_to_be_heard_again(void)
+{
+  start();
+  struct said down = up, init = up;
+  down.state = DOWN;
+  init.state = INIT;
+  rise(T0);
+  says(T0 + 1, down);
+  dc_time held = h.held_until;
+  assert(h.state == DOWN && h.link == DC_LINK_UNHEARD);
+  says(held, up); /* it has not heard of that yet */
+  assert(h.state == INIT && h.link == DC_LINK_UNHEARD && h.next == held);
+  says(held + 1, down); /* now it has */
+  assert(h.state == INIT && h.failures == 1);
+  says(held + 2, init);
+  assert(h.state == UP && h.link == DC_LINK_UP);
+}
+
 static void an_old_number_is_refused_a_very_old_one_is_anothers(void)
 {
   start();
@@ -267,9 +286,10 @@ static void who_fails_again_is_trusted_later_each_time(void)
   start();
   h.cfg.hold_max = 450 * DC_MS;
   dc_time now = T0;
-  struct said s = up;
+  struct said s = up, again = up;
+  again.state = INIT;
   for (unsigned i = 0; i < sizeof hold / sizeof hold[0]; i++) {
-    says(now, up);
+    says(now, again);
     assert(h.state == UP);
     s.state = DOWN;
     says(now += DC_MS, s);
@@ -278,13 +298,13 @@ static void who_fails_again_is_trusted_later_each_time(void)
     says(now - 1, up);
     assert(h.state == DOWN && h.link == DC_LINK_UNHEARD);
   }
-  says(now, up);
+  says(now, again);
   assert(h.state == UP && h.hold == 450 * DC_MS);
   now += 64 * h.cfg.slow; /* not forgiven yet */
   h.heard = now;
   says(now, s);
   assert(h.held_until == now + 450 * DC_MS);
-  says(now = h.held_until, up);
+  says(now = h.held_until, again);
   says(now += 64 * h.cfg.slow + 1, s);
   assert(h.held_until == now + 50 * DC_MS && h.hold == 100 * DC_MS);
 }
@@ -451,6 +471,7 @@ int main(void)
   hellos_go_at_the_interval_that_they_announce();
   a_hello_names_the_neighbour_and_its_own_state();
   the_three_states_follow_the_neighbours();
+  who_has_failed_wants_to_be_heard_again();
   an_old_number_is_refused_a_very_old_one_is_anothers();
   silence_is_three_intervals_and_four_times_as_much_as_they_stray();
   a_link_is_silent_from_that_moment_on();

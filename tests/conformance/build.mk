@@ -17,4 +17,4 @@ same-p4: p4 build ## a thousand seeded sequences into the core's node and the on
 # Between a switch's ports in shared memory and the interfaces that the table's frames come from.
 MEMIF_WIRES := $(BUILD)/memif-wires
 $(MEMIF_WIRES): tests/conformance/memif_wires.c $(DATAPATH_LIB) $(CORE_LIB)
-	$(CC) $(CFLAGS_BASE) -D_GNU_SOURCE -I. $^ $(DATAPATH_TEST_LIBS) -o $@
+	$(CC) $(CFLAGS_BASE) -D_GNU_SOURCE -I. $^ $(DATAPATH_LIBS) -o $@
