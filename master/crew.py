@@ -149,7 +149,7 @@ class Crew:
     def in_touch(self) -> list[Member]:
         """Those in the common tree."""
         members = [m for m in self.members.values() if m.state != "failed" and not m.suspect and not m.aside]
-        return [m for m in members if m.opened or not m.final]
+        return [m for m in members if m.opened or not m.over]
 
     # ---- over the common tree ----
     async def connect(self) -> None:

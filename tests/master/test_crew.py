@@ -145,6 +145,16 @@ async def test_of_a_group_that_another_master_began_anew_who_is_silent_is_set_as
     assert [name for name, member in them.items() if member.aside] == ["x"], "sources are waited for"
 
 
+async def test_a_master_that_takes_over_opens_who_has_the_file_and_sends_it() -> None:
+    """One of several that fetch: what it alone had nobody sent, and the group did not end."""
+    world = World(epoch=2)
+    them = world.join()
+    them["x"].state = them["y"].state = "done"
+    them["y"].sends = True
+    await world.it.adopt()
+    assert [them[name].opened for name in "xy"] == [False, True] and them["y"].state == "done"
+
+
 async def test_a_master_that_takes_over_goes_by_what_each_says() -> None:
     world = World(epoch=2)
     them = world.join()
