@@ -40,7 +40,7 @@ from .slow_receivers import SlowReceivers
 from .tasks import Tasks
 from .telling import Telling
 from .transfer import Transfer
-from .view import View
+from .view import REGISTER_S, View
 from .visits import Away
 
 log = logging.getLogger("datacast.master")
@@ -371,6 +371,8 @@ class Group:
                 case orders.Join(host=host, dest_path=path):
                     if path is not None:
                         dest_paths[host] = path
+                    # It has registered; the news of that come another way.
+                    await self.transfer.view.registered([host], [], REGISTER_S)
                     await self._attendance.join(host)
                 case orders.Leave(host=host):
                     await self._attendance.leave(host)

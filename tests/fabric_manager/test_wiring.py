@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from small import star, until
 
-from datacast.fabric_manager.api import LinkSpec, NodeSpec
+from datacast.fabric_manager.api import LinkSpec, NodeSpec, orders
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import Kept
@@ -19,7 +19,9 @@ from datacast.fabric_manager.requests import check_host
 from datacast.fabric_manager.told import FabricError, Registration
 from datacast.fabric_manager.wiring import Wiring
 from datacast.master.forest import Forest
+from datacast.master.group import Group
 from datacast.master.stable import RatedForest
+from datacast.master.view import View
 from datacast.services.problems import Problem
 from datacast.services.store import Store, StoreError, open_store
 from lab import lab
@@ -125,6 +127,36 @@ async def test_a_host_that_has_joined_since_ends_no_group_that_it_is_added_to(
     assert states == {"h1": "done", "h2": "done", "h9": "done" if adopted else "failed"}, ended["error"]
     assert adopted or ended["receivers"]["h9"]["error"]["code"] in ("cut_off", "no_tree"), ended
     assert resumed["state"] == "done", resumed["error"]
+
+
+async def test_a_host_that_is_wanted_before_a_master_has_heard_of_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted, told, apply = asyncio.Event(), Group.on_control, View._apply
+
+    def joins(self: Group, message: orders.ToMaster) -> None:
+        told(self, message)
+        if isinstance(message, orders.Join):
+            asyncio.get_running_loop().call_soon(wanted.set)  # when it is being carried out
+
+    async def hears(self: View, event: Any) -> None:
+        if "h9" in str(event):
+            await wanted.wait()
+        await apply(self, event)
+
+    monkeypatch.setattr(Group, "on_control", joins)
+    monkeypatch.setattr(View, "_apply", hears)
+    async with lab(star(3), rates=[300.0]) as it:
+        group = await it.start("h0", ["h1", "h2"], 20_000_000)
+        await it.running(group, 1)
+        await it.client.add_node("h9", {"kind": "host", "links": [{"to": "s"}]})
+        await it.world.add(["h9"], it.manager.signalling_address)
+        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        await it.client.add_receiver(group["id"], "h9")
+        it.world.rates = [20_000.0]
+        ended = await it.end(group)
+    states = {name: row["state"] for name, row in ended["receivers"].items()}
+    assert states == dict.fromkeys(("h1", "h2", "h9"), "done")
 
 
 async def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
