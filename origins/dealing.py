@@ -193,11 +193,11 @@ class Dealing:
         who = self._fetchers.pop(self._known(fetcher).name)
         if self.policy == "flat":
             return
-        orphaned = joined([*who.work, *who.begun])
         heirs = list(self._fetchers.values())
         if not heirs:
-            self._unowned = joined([*self._unowned, *orphaned])
+            self._unowned = _each_once([*self._unowned, *who.work, *who.begun])
             return
+        orphaned = _each_once([*who.work, *who.begun])
         total = pieces(orphaned)
         for i, heir in enumerate(heirs):
             part, orphaned = head(orphaned, (i + 1) * total // len(heirs) - i * total // len(heirs))
@@ -207,11 +207,14 @@ class Dealing:
         """Fetched, and gone with the one that had it: the one with the least to do fetches it again."""
         if self.policy == "flat":
             return
+        left = [missing]
+        for one in [*self._unowned, *(one for f in self._fetchers.values() for one in f.work)]:
+            left = without(left, one)  # it was begun when its fetcher went, and somebody will
         heir = min(self._fetchers.values(), key=lambda f: (pieces(f.work), f.name), default=None)
         if heir is None:
-            self._unowned = joined([*self._unowned, missing])
+            self._unowned = joined([*self._unowned, *left])
         else:
-            heir.work.append(missing)
+            heir.work += left
 
     def joins(self, fetcher: str) -> None:
         """A fetcher more, without work: it steals, or takes what nobody has. Raises DealingError when it is there."""
@@ -226,3 +229,14 @@ class Dealing:
         if fetcher not in self._fetchers:
             raise DealingError(f"{fetcher} does not fetch", fetcher)
         return self._fetchers[fetcher]
+
+
+def _each_once(ranges: list[Range]) -> list[Range]:
+    """What was lost may be in a run that was begun before, too."""
+    found: list[Range] = []
+    for one in ranges:
+        new = [one]
+        for known in found:
+            new = without(new, known)
+        found += new
+    return joined(found)

@@ -186,3 +186,16 @@ def test_ranges():
     assert head([Range(0, 3), Range(10, 5)], 5) == ([Range(0, 3), Range(10, 2)], [Range(12, 3)])
     with pytest.raises(ValueError, match="0 pieces"):
         Range(3, 0)
+
+
+def test_what_is_lost_may_be_in_a_run_that_goes_from_hand_to_hand() -> None:
+    """It was there when the run began, so that it was not fetched with it. The group ended with `internal`."""
+    dealing = Dealing(8, ["a", "b"], run=8)
+    run = dealing.take("a")
+    assert run is not None
+    dealing.lost(Range(run.first, 1))
+    dealing.gone("b")
+    dealing.lost(Range(run.first, 1))  # told twice
+    dealing.gone("a")
+    dealing.joins("c")
+    assert dealing.left() == 8 and dealing.left("c") == 8
