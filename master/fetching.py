@@ -522,12 +522,14 @@ class Fetching:
             asked |= blocks
             await asyncio.sleep(SETTLE_S)
             silent = any(member.suspect for member in self._crew.roots)
+            again = []
             for block in sorted(blocks & self._scheduler.homeless):
                 if holders := self._holders.get(block):
                     self._scheduler.offer(block, min(holders))
                 elif not silent:
                     self._scheduler.homeless.discard(block)
-                    self.dealing.lost(Range(block, 1))
+                    again.append(block)
+            self.dealing.lost([Range(*row) for row in _rows(again)])
             self._t.wake.set()
         self._rehoming = False
 

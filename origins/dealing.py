@@ -191,30 +191,28 @@ class Dealing:
     def gone(self, fetcher: str) -> None:
         """What it had not begun, and what it had begun and not finished, is the others' now, in equal parts."""
         who = self._fetchers.pop(self._known(fetcher).name)
+        self._hand_out([*who.work, *who.begun])
+
+    def lost(self, missing: list[Range]) -> None:
+        """Fetched, and gone with those that had it: it is fetched again. What was begun as its fetcher went is not lost
+        twice."""
+        for one in [*self._unowned, *(one for f in self._fetchers.values() for one in f.work)]:
+            missing = without(missing, one)
+        self._hand_out(missing)
+
+    def _hand_out(self, work: list[Range]) -> None:
+        """It is the others' now, in equal parts."""
         if self.policy == "flat":
             return
         heirs = list(self._fetchers.values())
         if not heirs:
-            self._unowned = _each_once([*self._unowned, *who.work, *who.begun])
+            self._unowned = _each_once([*self._unowned, *work])
             return
-        orphaned = _each_once([*who.work, *who.begun])
-        total = pieces(orphaned)
+        work = _each_once(work)
+        total = pieces(work)
         for i, heir in enumerate(heirs):
-            part, orphaned = head(orphaned, (i + 1) * total // len(heirs) - i * total // len(heirs))
+            part, work = head(work, (i + 1) * total // len(heirs) - i * total // len(heirs))
             heir.work += part
-
-    def lost(self, missing: Range) -> None:
-        """Fetched, and gone with the one that had it: the one with the least to do fetches it again."""
-        if self.policy == "flat":
-            return
-        left = [missing]
-        for one in [*self._unowned, *(one for f in self._fetchers.values() for one in f.work)]:
-            left = without(left, one)  # it was begun when its fetcher went, and somebody will
-        heir = min(self._fetchers.values(), key=lambda f: (pieces(f.work), f.name), default=None)
-        if heir is None:
-            self._unowned = joined([*self._unowned, *left])
-        else:
-            heir.work += left
 
     def joins(self, fetcher: str) -> None:
         """A fetcher more, without work: it steals, or takes what nobody has. Raises DealingError when it is there."""

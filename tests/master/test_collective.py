@@ -151,11 +151,11 @@ def test_what_was_fetched_and_is_lost_is_fetched_by_somebody_again() -> None:
             dealing.fetched(name, one, 1.0)
     dealing.gone("a")
     assert dealing.take("b") is None
-    dealing.lost(Range(1, 1))
+    dealing.lost([Range(1, 1)])
     assert dealing.take("b") == Range(1, 1)
     dealing.fetched("b", Range(1, 1), 1.0)
     dealing.gone("b")
-    dealing.lost(Range(2, 1))
+    dealing.lost([Range(2, 1)])
     dealing.joins("c")
     assert dealing.take("c") == Range(2, 1)
 

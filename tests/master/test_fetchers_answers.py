@@ -184,7 +184,7 @@ async def test_what_nobody_sends_any_more_is_sent_by_who_has_it_or_fetched_again
     crew: Any = it.fetching._crew
     crew.reopen, crew.rewire, crew.roots = reopen, lambda: reopened.append(0), Roots(it.members.values())
     lost: list[Range] = []
-    monkeypatch.setattr(it.fetching.dealing, "lost", lost.append)
+    monkeypatch.setattr(it.fetching.dealing, "lost", lost.extend)
     trees.homeless |= {1, BLOCKS - 1}
     await it.fetching._rehome()
     assert trees.homeless == set() and (1, "a") in trees.offered and lost == [Range(BLOCKS - 1, 1)]

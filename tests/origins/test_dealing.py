@@ -193,9 +193,9 @@ def test_what_is_lost_may_be_in_a_run_that_goes_from_hand_to_hand() -> None:
     dealing = Dealing(8, ["a", "b"], run=8)
     run = dealing.take("a")
     assert run is not None
-    dealing.lost(Range(run.first, 1))
+    dealing.lost([Range(run.first, 1)])
     dealing.gone("b")
-    dealing.lost(Range(run.first, 1))  # told twice
+    dealing.lost([Range(run.first, 1)])  # told twice
     dealing.gone("a")
     dealing.joins("c")
     assert dealing.left() == 8 and dealing.left("c") == 8

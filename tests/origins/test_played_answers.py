@@ -178,6 +178,6 @@ def test_a_file_beneath_a_file_is_no_stream() -> None:
 def test_a_fetcher_that_comes_late_has_all_where_each_fetches_for_itself() -> None:
     it = Dealing(40, ["a"], policy="flat")
     it.gone("a")
-    it.lost(Range(3, 4))  # nobody's, as each fetches all
+    it.lost([Range(3, 4)])  # nobody's, as each fetches all
     it.joins("b")
     assert (it.take("b"), it.left()) == (Range(0, 40), 0)
