@@ -220,8 +220,13 @@ class Crew:
                 self._pass_over(lead, error)
             raise self._source_gone(error) from error
 
-    async def _insist(
-        self, op: Op[B, P, A], members: list[Member], body: B | None = None, parts: Mapping[str, P] | None = None
+    async def insist(
+        self,
+        op: Op[B, P, A],
+        members: list[Member],
+        body: B | None = None,
+        parts: Mapping[str, P] | None = None,
+        timeout: float = REQUEST_S,
     ) -> Results[A]:
         """A request of a master that begins, when no look mends the connection to the source yet: one that breaks is
         made again, and a source that says nothing is asked again. That may have been carried out already. Raises
@@ -229,7 +234,9 @@ class Crew:
         end = time.monotonic() + self.timeout_s
         while True:
             try:
-                return await until_walked(members, lambda some: self.request(op, some, body, parts_of(some, parts)))
+                return await until_walked(
+                    members, lambda some: self.request(op, some, body, parts_of(some, parts), timeout)
+                )
             except GroupError as error:
                 if time.monotonic() > end:
                     raise
@@ -242,7 +249,7 @@ class Crew:
         """`stat` and the first `open`: a member that refuses has failed, a receiver that does not answer is set aside.
         Raises GroupError when the source has failed, or no receiver is left."""
         asked = self.in_touch()
-        results = await self._insist(op, asked, body, parts)
+        results = await self.insist(op, asked, body, parts)
         for member in asked:
             result = results.of(member.name)
             if result.code in ("unreachable", "busy") and member.role == "receiver":
@@ -283,7 +290,7 @@ class Crew:
     async def forget(self) -> None:
         """Another master had the group and told nothing of it: its log must not be taken for this one's."""
         asked = self.in_touch()
-        results = await self._insist(requests.CLOSE, asked, self.closing("another master begins anew", keep=True))
+        results = await self.insist(requests.CLOSE, asked, self.closing("another master begins anew", keep=True))
         for member in asked:
             if results.of(member.name).code != "unreachable":
                 member.met = self.began = True
@@ -295,7 +302,7 @@ class Crew:
         trees."""
         self.adopted = True
         asked = self.in_touch()
-        results = await self._insist(requests.STATUS, asked)
+        results = await self.insist(requests.STATUS, asked)
         now = time.monotonic()
         for member in asked:
             result = results.of(member.name)
@@ -304,7 +311,7 @@ class Crew:
                 member.met = self.began = True
             if result.ok:
                 member.opened = True
-        opened = await self._insist(requests.OPEN, asked, self.opening(), self._parts(asked))
+        opened = await self.insist(requests.OPEN, asked, self.opening(), self._parts(asked))
         for member in asked:
             answer = opened.of(member.name)
             if answer.ok:

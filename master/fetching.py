@@ -147,7 +147,7 @@ class Fetching:
         members = [m for m in self._crew.roots if m.name in urls]
         asked = {name: Destination(self._t.dest(name), its) for name, its in urls.items()}
         try:
-            return await self._crew.request(STAT, members, None, asked, STAT_S)
+            return await self._crew.insist(STAT, members, None, asked, STAT_S)
         except GroupError as error:
             raise GroupError(error.code, f"{self._t.spec.source_path}: {error.message}", error.what) from error
 

@@ -21,14 +21,14 @@ RATE = 700.0
 @pytest.mark.simulated
 async def test_a_master_that_takes_over_and_ends_before_it_opens_lets_all_forget_the_group(monkeypatch) -> None:
     async with lab(star(3), rates=[RATE]) as it:
-        insist = Crew._insist
+        insist = Crew.insist
 
         async def ends(crew, op, *more):
             if crew.adopted and op is requests.OPEN:
                 raise GroupError("cancelled", "it is not wanted any more")
             return await insist(crew, op, *more)
 
-        monkeypatch.setattr(Crew, "_insist", ends)
+        monkeypatch.setattr(Crew, "insist", ends)
         group = await it.start("h0", ["h1", "h2"], SIZE)
         await it.running(group, 100)
         await until(lambda: it.manager.groups.get(group["id"]).adopt, "what another needs is kept")
