@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from datacast.services.nursery import has_ended
 
 from .api import child_name
 from .api.orders import ToWorker
@@ -163,8 +164,6 @@ def _lives(pid: str) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     try:
-        ended = select.poll()
-        ended.register(process, select.POLLIN)
-        return not ended.poll(0)
+        return not has_ended(process, 0)
     finally:
         os.close(process)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -13,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .nursery import Child, Nursery
+from .nursery import Child, Nursery, has_ended
 
 LOOK_S = 0.005
 
@@ -30,7 +29,7 @@ class Forked:
 
     def poll(self) -> int | None:
         with self._asking:
-            if self.returncode is None and select.select([self._child.process], [], [], 0)[0]:
+            if self.returncode is None and has_ended(self._child.process, 0):
                 self.ended(self._status())
             return self.returncode
 

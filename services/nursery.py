@@ -133,13 +133,21 @@ class Nursery:
         self._socket = None
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             process = os.pidfd_open(self.pid)
-            if not select.select([process], [], [], CLOSE_S)[0]:  # it hangs: workers live on without it
+            if not has_ended(process, CLOSE_S):  # it hangs: workers live on without it
                 signal.pidfd_send_signal(process, signal.SIGKILL)
             os.close(process)
             if self._program is None:
                 os.waitpid(self.pid, 0)
         if self._program is not None:
             self._program.wait()
+
+
+def has_ended(process: int, seconds: float) -> bool:
+    """Whether the process of a pidfd has ended, within so long. Not by select(), which takes no descriptor above 1023:
+    a fabric manager has one for each of its agents."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
 
 
 def call(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -113,6 +114,23 @@ def test_workers_share_the_pages_of_what_is_loaded(nursery: Nursery, tmp_path: P
     child.kill()
     ended(child)
     child.close()
+
+
+def test_it_ends_where_many_files_are_open(tmp_path: Path) -> None:
+    """A fabric manager has one for each of its agents: it would start no worker any more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = list[int]()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    try:
+        while not opened or opened[-1] < 1024:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+        made = Nursery(__name__, "a-worker")
+        made.close()
+        assert not Path(f"/proc/{made.pid}").exists()
+    finally:
+        for fd in opened:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("program", [False, True])
