@@ -13,7 +13,7 @@ BLAKE3_CFLAGS := -O3 -fPIC -I$(BLAKE3_DIR) $(if $(filter aarch64,$(BLAKE3_ARCH))
 BLAKE3_LIB := $(BUILD)/libblake3.a
 
 AGENT_CFLAGS := -D_GNU_SOURCE -I$(AGENT_DIR) -I. -isystem $(BLAKE3_DIR)
-AGENT_LIBS := $(BLAKE3_LIB) -ljansson -lyaml -lcurl -lssl -lcrypto -lpthread
+AGENT_LIBS := $(BLAKE3_LIB) -lcurl $(DATAPATH_LIBS)
 AGENT_SRC := $(wildcard $(AGENT_DIR)/*.c)
 AGENT_OBJ := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/plain/%.o,$(AGENT_SRC))
 AGENT_OBJ_ASAN := $(patsubst $(AGENT_DIR)/%.c,$(AGENT_OUT)/asan/%.o,$(AGENT_SRC))
