@@ -196,7 +196,7 @@ class Dealing:
     def lost(self, missing: list[Range]) -> None:
         """Fetched, and gone with those that had it: it is fetched again. What was begun as its fetcher went is not lost
         twice."""
-        for one in [*self._unowned, *(one for f in self._fetchers.values() for one in f.work)]:
+        for one in [one for f in self._fetchers.values() for one in f.work]:
             missing = without(missing, one)
         self._hand_out(missing)
 

@@ -24,7 +24,7 @@ from datacast.master.stable import RatedForest
 from datacast.master.view import View
 from datacast.services.problems import Problem
 from datacast.services.store import Store, StoreError, open_store
-from lab import lab
+from lab import Lab, lab
 
 
 def host(*to: str, **more: int) -> NodeSpec:
@@ -73,20 +73,27 @@ def test_one_that_was_taken_away_comes_back_where_it_was() -> None:
     assert [c.up for c in fabric.register(Registration.read(message), 9, 5) if isinstance(c, LinkChange)] == [True]
 
 
+H9 = {"kind": "host", "links": [{"to": "s"}]}
+
+
+async def h9_joins(it: Lab) -> None:
+    """The fabric, with an agent."""
+    await it.client.add_node("h9", H9)
+    await it.world.add(["h9"], it.manager.signalling_address)
+    await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+
+
 async def test_a_host_joins_while_a_group_runs_gets_a_file_and_leaves() -> None:
     async with lab(star(3), rates=[300.0]) as it:
         runs = await it.start("h0", ["h1"], 200_000_000)
-        spec = {"kind": "host", "links": [{"to": "s"}]}
-        await it.client.add_node("h9", spec)
-        await it.world.add(["h9"], it.manager.signalling_address)
-        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        await h9_joins(it)
         with pytest.raises(Problem) as busy:
             await it.client.remove_node("h1")
         it.world.rates = [20_000.0]
         group = await it.start("h0", ["h9", "h2"], 1_000_000)
         done = await it.end(group)
         with pytest.raises(Problem) as there:
-            await it.client.add_node("h9", spec)
+            await it.client.add_node("h9", H9)
         await it.client.remove_node("h9")
         with pytest.raises(Problem) as gone:
             await it.client.create_group({"source": "h0", "receivers": ["h9"], "source_path": "/f"})
@@ -113,9 +120,7 @@ async def test_a_host_that_has_joined_since_ends_no_group_that_it_is_added_to(
     async with lab(star(3), rates=[300.0]) as it:
         group = await it.start("h0", ["h1", "h2"], 20_000_000, delivery=delivery, member_timeout_ms=1000)
         await it.running(group, 1)
-        await it.client.add_node("h9", {"kind": "host", "links": [{"to": "s"}]})
-        await it.world.add(["h9"], it.manager.signalling_address)
-        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        await h9_joins(it)
         await it.client.add_receiver(group["id"], "h9")
         it.world.rates = [20_000.0]
         ended = await it.end(group)
@@ -149,9 +154,7 @@ async def test_a_host_that_is_wanted_before_a_master_has_heard_of_it_is_waited_f
     async with lab(star(3), rates=[300.0]) as it:
         group = await it.start("h0", ["h1", "h2"], 20_000_000)
         await it.running(group, 1)
-        await it.client.add_node("h9", {"kind": "host", "links": [{"to": "s"}]})
-        await it.world.add(["h9"], it.manager.signalling_address)
-        await until(lambda: it.manager.fabric.nodes["h9"].alive, "it is there")
+        await h9_joins(it)
         await it.client.add_receiver(group["id"], "h9")
         it.world.rates = [20_000.0]
         ended = await it.end(group)
