@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "datacast/bytes.h"
+#include "datapath/netif.h"
 
 #define BUSY_EVERY (20 * DC_MS)
 
@@ -169,15 +170,33 @@ void engine_set_carrier(struct engine *e, struct port *p, bool carrier)
   settle(e, p);
 }
 
+/* An interface whose driver was loaded again, or that was made again, is another one to the kernel. */
+static bool look_again(struct port *p)
+{
+  struct netif *n = p->ops->way == NULL ? NULL : p->ops->way(p);
+  if (n == NULL || n->ops->again == NULL || !n->ops->again(n, p->mtu))
+    return false;
+  p->gone = false;
+  p->ifindex = n->ifindex;
+  memcpy(p->mac, n->mac, sizeof p->mac);
+  if (p->node->core != NULL)
+    dc_node_set_port(p->node->core, p->number, p->mac, p->neighbour);
+  log_info("interface %s is there again", p->name);
+  return true;
+}
+
 void engine_carrier(void *arg, int ifindex, bool carrier, bool gone)
 {
   struct engine *e = arg;
   for (unsigned i = 0; i < e->ports; i++) {
     struct port *p = e->port[i];
+    if (p->gone && (gone || !look_again(p)))
+      continue;
     if (p->ifindex == 0 || p->ifindex != ifindex)
       continue;
-    if (gone && p->link.carrier)
+    if (gone)
       log_warn("interface %s is gone", p->name);
+    p->gone = gone;
     engine_set_carrier(e, p, carrier);
   }
 }

@@ -24,6 +24,9 @@ struct netif_ops {
   void (*close)(struct netif *n);
   /* Its fd is readable: more than frames may be behind that. NULL: nothing to do. */
   void (*ready)(struct netif *n);
+  /* The kernel's interface is gone: go on with the one that bears its name now, if its MTU is `least` or more. False: not so. NULL: it
+   * has no such interface. */
+  bool (*again)(struct netif *n, uint32_t least);
   /* Frames that found the receive ring or the socket full since the last call; of a tunnel, trains of them. NULL: not counted. */
   uint64_t (*missed)(struct netif *n);
   /* Who receives is awake anyway, and wants no wake-ups until further notice; or they are about to sleep, and it is true that they need

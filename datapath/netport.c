@@ -213,7 +213,9 @@ static void hello(struct port *port, struct dc_tx *tx, unsigned zeros, dc_time n
   put(place, tx);
 }
 
-static const struct port_ops netport_ops = {.rx = rx, .push = push, .flush = flush, .hello = hello};
+static struct netif *way(struct port *p) { return of(p)->nif; }
+
+static const struct port_ops netport_ops = {.rx = rx, .push = push, .flush = flush, .hello = hello, .way = way};
 
 /* ---- open, close ---- */
 

@@ -7,6 +7,7 @@
 #include "datapath/linkstate.h"
 
 struct engine;
+struct netif;
 struct port;
 
 struct port_ops {
@@ -18,7 +19,8 @@ struct port_ops {
   void (*flush)(struct port *p, dc_time now);
   /* Queue a hello: the prefix and `zeros` bytes after it. */
   void (*hello)(struct port *p, struct dc_tx *tx, unsigned zeros, dc_time now);
-  void (*carrier)(struct port *p); /* it came back; NULL: nothing to do */
+  void (*carrier)(struct port *p);      /* it came back; NULL: nothing to do */
+  struct netif *(*way)(struct port *p); /* what it goes over, or NULL; NULL: always so */
 };
 
 struct port {
@@ -29,6 +31,7 @@ struct port {
   uint8_t mac[6], neighbour[6];
   uint32_t mtu;
   int ifindex; /* of the kernel's interface; 0: none */
+  bool gone;   /* that is no more */
   struct linkstate link;
 };
 

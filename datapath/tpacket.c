@@ -39,6 +39,8 @@ struct afpacket {
   size_t map_len;
   struct slot *slot;
   uint32_t slots, next;
+  bool shares; /* the interface's frames with other sockets */
+  bool told;   /* that another interface of the name is not taken */
 };
 
 static void give_back(struct dc_buf *b)
@@ -118,8 +120,6 @@ static uint64_t missed(struct netif *n)
   socklen_t len = sizeof stats;
   return getsockopt(n->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) < 0 ? 0 : stats.tp_drops;
 }
-
-static const struct netif_ops afpacket_ops = {.rx = rx, .send = send_frames, .close = close_socket, .missed = missed};
 
 /* Only the three EtherTypes of the data plane come up here. */
 static int set_filter(int fd)
@@ -207,6 +207,39 @@ static bool join_group(const struct netif *n, const struct afpacket_cfg *cfg, st
   return true;
 }
 
+static int bind_to(const struct netif *n, int ifindex)
+{
+  struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_ALL), .sll_ifindex = ifindex};
+  return bind(n->fd, (struct sockaddr *)&sll, sizeof sll);
+}
+
+/* The socket stays, and with it the ring: to open another one takes a right that a daemon has given up. Of sockets that share frames
+ * the kernel binds none anew. */
+static bool again(struct netif *n, uint32_t least)
+{
+  struct afpacket *a = (struct afpacket *)(void *)n;
+  struct netif now = *n;
+  struct fault why;
+  if (!ask_interface(&now, &why))
+    return false; /* not yet */
+  if (a->shares || now.mtu < least || bind_to(n, now.ifindex) < 0) {
+    if (!a->told)
+      log_warn("interface %s is there again, and is not used: %s", n->name,
+               a->shares         ? "several workers share it, so this program is to be started again"
+               : now.mtu < least ? "its MTU is smaller than it was"
+                                 : strerror(errno));
+    a->told = true;
+    return false;
+  }
+  a->told = false;
+  n->ifindex = now.ifindex;
+  memcpy(n->mac, now.mac, sizeof n->mac);
+  return true;
+}
+
+static const struct netif_ops afpacket_ops = {
+    .rx = rx, .send = send_frames, .close = close_socket, .missed = missed, .again = again};
+
 static bool open_socket(struct afpacket *a, const struct afpacket_cfg *cfg, struct fault *why)
 {
   struct netif *n = &a->base;
@@ -228,10 +261,10 @@ static bool open_socket(struct afpacket *a, const struct afpacket_cfg *cfg, stru
     return fault_set(why, "io", "interface %s: send buffer: %s", n->name, strerror(errno));
   if (!map_ring(a, cfg->ring_frames, why))
     return false;
-  struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_ALL), .sll_ifindex = n->ifindex};
-  if (bind(n->fd, (struct sockaddr *)&sll, sizeof sll) < 0)
+  if (bind_to(n, n->ifindex) < 0)
     return fault_set(why, "io", "interface %s: %s", n->name, strerror(errno));
-  return cfg->spread == NULL || join_group(n, cfg, why);
+  a->shares = cfg->spread != NULL;
+  return !a->shares || join_group(n, cfg, why);
 }
 
 struct netif *afpacket_open(const struct afpacket_cfg *cfg, struct fault *why)

@@ -389,8 +389,10 @@ static void carrier_back(struct port *port)
     p->kick_at = 0;
 }
 
+static struct netif *way(struct port *p) { return dpdk_port(p)->nif; }
+
 static const struct port_ops port_ops = {
-    .rx = receive, .push = push, .flush = flush, .hello = hello, .carrier = carrier_back};
+    .rx = receive, .push = push, .flush = flush, .hello = hello, .carrier = carrier_back, .way = way};
 
 void port_read_missed(struct dpdk_port *p)
 {

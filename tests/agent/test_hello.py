@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import PLAIN, Client, Net, inside, ip, make_pair, run, until
+from agent_harness import (
+    ASAN,
+    PLAIN,
+    Client,
+    Net,
+    Transfer,
+    inside,
+    ip,
+    make_pair,
+    path_direct,
+    random_file,
+    run,
+    until,
+)
 
 from datacast.core import constants
 
@@ -56,6 +69,52 @@ def test_a_bridge_that_lets_go_of_an_interface_does_not_take_it_away(pair: Net) 
     until(lambda: not link(pair, "a")["carrier"], "what was told after that")
     assert "is gone" not in pair.agents["a"].text()
     assert pair.agents["a"].text().count("(p0) is down") == 1
+
+
+def make_again(net: Net, mtu: int = 9000) -> None:
+    """The cable between a and b, as where a driver is loaded again."""
+    a, b = net.namespace("a"), net.namespace("b")
+    ip(a, "link del p0")
+    until(lambda: not link(net, "a")["carrier"] and not link(net, "b")["carrier"], "its end")
+    ip(a, f"link add p0 mtu {mtu} type veth peer name p0 mtu {mtu} netns {b}")
+    for namespace in (a, b):
+        ip(namespace, "link set p0 up")
+
+
+@pytest.mark.parametrize("program", [PLAIN, ASAN], ids=["plain", "asan"])
+def test_an_interface_that_is_made_again_is_gone_on_with(
+    make_net: Callable[[Path], Net], tmp_path: Path, program: Path
+) -> None:
+    """To the kernel it is another one."""
+    net = make_pair(make_net(program))
+    until(lambda: link(net, "a")["link"] == link(net, "b")["link"] == "up", "both directions")
+    for _ in range(2):
+        make_again(net)
+        until(lambda: link(net, "a")["up"] and link(net, "b")["up"], "both ends up again")
+    assert net.agents["a"].text().count("interface p0 is there again") == 2
+    Transfer(net, "a", random_file(tmp_path / "src", 200_000), {"b": path_direct()}).deliver()
+
+
+def test_an_interface_that_is_made_again_and_carries_less_is_not_used(pair: Net) -> None:
+    make_again(pair, 1500)
+    for host in "ab":
+        wanted = "interface p0 is there again, and is not used: its MTU is smaller"
+        until(lambda host=host, wanted=wanted: wanted in pair.agents[host].text(), "a word")
+        assert not link(pair, host)["up"]
+        ip(pair.namespace(host), "link set p0 mtu 9000")
+    until(lambda: link(pair, "a")["up"] and link(pair, "b")["up"], "both ends up again")
+
+
+def test_an_interface_that_several_workers_share_and_that_is_made_again_wants_a_start(
+    make_net: Callable[[Path], Net],
+) -> None:
+    net = make_pair(make_net(PLAIN), "--workers", "2")
+    make_again(net)
+    until(lambda: "several workers share it" in net.agents["a"].text(), "a word")
+    assert not link(net, "a")["up"]
+    net.agents["a"].stop()
+    net.start("a", "--workers", "2")
+    until(lambda: link(net, "a")["carrier"], "the new one")
 
 
 def test_frames_that_find_the_receive_ring_full_are_counted(pair: Net) -> None:

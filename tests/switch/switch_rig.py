@@ -181,15 +181,16 @@ class Rig:
         self.path, self.mtu = path, mtu
         self.ns = Namespace()
         self.processes: list[Process] = []
-        self.wires: list[Wire] = []
         tag = f"{os.getpid() % 10000}{next(_serial)}"
         self.ifaces = [f"s{tag}p{i}" for i in range(ports)]
-        for i, iface in enumerate(self.ifaces):
-            peer = f"w{tag}p{i}"
-            self.ns.ip("link", "add", iface, "mtu", str(mtu), "type", "veth", "peer", "name", peer, "mtu", str(mtu))
-            self.ns.ip("link", "set", iface, "up")
-            self.ns.ip("link", "set", peer, "up")
-            self.wires.append(Wire(self.ns, peer))
+        self.wires = [self.cable(iface, mtu) for iface in self.ifaces]
+
+    def cable(self, iface: str, mtu: int) -> Wire:
+        peer = "w" + iface[1:]
+        self.ns.ip("link", "add", iface, "mtu", str(mtu), "type", "veth", "peer", "name", peer, "mtu", str(mtu))
+        self.ns.ip("link", "set", iface, "up")
+        self.ns.ip("link", "set", peer, "up")
+        return Wire(self.ns, peer)
 
     def port_list(self, first: int = 0, last: int | None = None) -> list[dict[str, Any]]:
         chosen = self.ifaces[first:last]

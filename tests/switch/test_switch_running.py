@@ -447,3 +447,34 @@ def test_an_interface_that_vanishes_does_not_stop_the_others(rig3: Rig) -> None:
     assert rig3.wires[0].silent(1)  # a second in which a loop that spins would show
     assert process.ask("counters")["loop"]["sleeps"] - sleeps < 100
     assert process.stop() == 0
+
+
+def test_an_interface_that_is_made_again_is_gone_on_with(rig3: Rig) -> None:
+    """As where its driver is loaded again: to the kernel it is another one."""
+    process = rig3.start().ready()
+
+    def port() -> dict[str, Any]:
+        return process.ask("ports")["nodes"]["s0.0"]["1"]
+
+    for _ in range(2):
+        before = port()["mac"]
+        rig3.ns.ip("link", "del", rig3.ifaces[1])
+        wait_for("down", lambda: not port()["up"])
+        rig3.wires[1].socket.close()
+        rig3.wires[1] = rig3.cable(rig3.ifaces[1], rig3.mtu)
+        wait_for("up", lambda: port()["up"])
+        assert port()["mac"] != before
+        assert passes(rig3) and passes(rig3, 1, 0)
+
+
+def test_an_interface_that_is_made_again_and_carries_less_is_not_used(rig3: Rig) -> None:
+    process = rig3.start().ready()
+    rig3.ns.ip("link", "del", rig3.ifaces[1])
+    wait_for("its end", lambda: f"interface {rig3.ifaces[1]} is gone" in process.log)
+    rig3.wires[1].socket.close()
+    rig3.wires[1] = rig3.cable(rig3.ifaces[1], 1500)
+    wait_for("a word", lambda: "is there again, and is not used: its MTU is smaller" in process.log)
+    assert not process.ask("ports")["nodes"]["s0.0"]["1"]["up"]
+    rig3.ns.ip("link", "set", rig3.ifaces[1], "mtu", str(rig3.mtu))
+    wait_for("up", lambda: process.ask("ports")["nodes"]["s0.0"]["1"]["up"])
+    assert passes(rig3, 1, 0)
