@@ -140,16 +140,22 @@ class Leadership:
     async def _follow(self, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
         """Until there is no leader. Raises StoreError."""
         gone = asyncio.Event()
-        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self._watch(gone)), asyncio.create_task(gone.wait())]
+        ends: list[Coroutine[Any, Any, Any]] = [self._watch(gone), gone.wait(), self._absent()]
+        tasks = [asyncio.create_task(end) for end in ends]
         beside = [asyncio.create_task(meanwhile())] if meanwhile else []
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0].done():
-                tasks[0].result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
             for task in (*tasks, *beside):
                 task.cancel()
             await asyncio.gather(*tasks, *beside, return_exceptions=True)
+
+    async def _absent(self) -> None:
+        """Until the key is not there. It may have gone before the watch began, which says nothing of that."""
+        while await self.store.get(LEADER) is not None:
+            await asyncio.sleep(LEASE_S)
 
     async def _watch(self, gone: asyncio.Event) -> None:
         heeding: asyncio.Task[None] | None = None

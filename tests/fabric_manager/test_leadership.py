@@ -21,7 +21,7 @@ from datacast.fabric_manager.record import Record
 from datacast.master.view import View
 from datacast.master.worker import Worker
 from datacast.services.problems import Problem
-from datacast.services.store import Lost, StoreError, open_store
+from datacast.services.store import Entry, Lost, StoreError, open_store
 
 
 def manager(store: str, addresses: str = "") -> FabricManager:
@@ -435,3 +435,28 @@ async def test_a_follower_sends_to_the_leader_whatever_stands_in_a_path(tmp_path
     assert answer.status_code == 307 and "set-cookie" not in answer.headers
     assert answer.headers["location"] == f"{leads}/sets/a%0d%0aset-cookie:%20x%E4%B8%BB"
     assert (told.status, told.code) == (422, "unknown_host")
+
+
+async def test_a_key_that_goes_before_it_is_watched_is_taken(tmp_path: Path) -> None:
+    """The watch tells of what changes: nobody led any more, for as long as the last fabric manager waited for that."""
+    store = open_store(str(tmp_path / "d"))
+    first, other = (Leadership(store, f"http://127.0.0.1:{port}") for port in (1, 2))
+    first._name = f"x{first._name}"  # of another machine
+    await first.campaign()
+    assert first._renewing and first._lease
+    first._renewing.cancel()
+    get = store.get
+
+    async def last_seen(key: str) -> Entry | None:
+        entry = await get(key)
+        store.get = get  # type: ignore[method-assign]
+        await store.revoke(first._lease)
+        return entry
+
+    store.get = last_seen  # type: ignore[method-assign]
+    try:
+        await asyncio.wait_for(other.campaign(), 30)
+    finally:
+        await other.resign()
+        await store.close()
+    assert other.leader == other.url
