@@ -272,8 +272,8 @@ class Connection(osken_controller.Datapath):  # type: ignore[misc]
         self._ports = Ports()
 
     def close(self) -> None:
-        """At once, also where the switch hangs: its machine would keep its end of the connection open."""
-        super().close()
+        """At once, also where the switch hangs: its machine would keep its end of the connection open. Its own thread
+        tells of it: whoever tells waits for room among the events, also the one who takes them out."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from typing import Any
 
 import pytest
+from os_ken.base.app_manager import AppManager
 from waiting import wait_for
 from wire_switch import ERROR, FabricManager, WireSwitch, config
 
@@ -92,3 +94,28 @@ def test_a_switch_that_comes_back_with_the_lease_of_another_controller_is_that_o
     again = WireSwitch(service.openflow_address, 1, ports=5, cookies=switch.cookies | {LEASE << 32 | 1})
     wait_for("a look for leases", lambda: again.looks)
     wait_for("silence", lambda: not service._registrations())
+
+
+@pytest.mark.parametrize("dpid", [0x4242, 1], ids=["unknown", "claimed twice"])
+def test_a_switch_that_is_turned_away_while_others_have_much_to_say_holds_up_nobody(
+    service: Switches, manager: FabricManager, monkeypatch: pytest.MonkeyPatch, dpid: int
+) -> None:
+    """os-ken's events wait in a queue of 128. Who took them out of it waited for room in it to say that the newcomer's
+    connection had ended: from then on no switch was heard any more, and no lease renewed."""
+    switch = WireSwitch(service.openflow_address, 1, ports=5)
+    wait_for("the registration", lambda: manager.of("register"))
+    events = AppManager.get_instance().applications["App"].events
+    note = service.manager.note
+
+    def crowded(t_ns: int, level: str, code: str, name: str, text: str) -> None:
+        if code in ("unknown_dpid", "claimed_twice"):
+            flood = threading.Thread(target=lambda: [switch.packet_in(2, b"frame") for _ in range(300)], daemon=True)
+            flood.start()
+            wait_for("a full queue", events.full)
+        note(t_ns, level, code, name, text)
+
+    monkeypatch.setattr(service.manager, "note", crowded)
+    stranger = WireSwitch(service.openflow_address, dpid, ports=5)
+    assert stranger.closed.wait(30)
+    switch.port_status(2, down=True)
+    wait_for("the report", lambda: manager.of("link"))
