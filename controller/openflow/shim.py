@@ -242,8 +242,10 @@ class App(OSKenApp):  # type: ignore[misc]
         if (msg.type, msg.code) in DEMOTED:
             self.sink.openflow_demoted(msg.datapath.id)
             return
+        rule = msg.type == ofp.OFPET_FLOW_MOD_FAILED or bytes(msg.data or b"")[1:2] == bytes([ofp.OFPT_FLOW_MOD])
         self.sink.openflow_refused(
-            "openflow_error", f"the switch refuses a message: {ofp.ofp_error_type_to_str(msg.type)}, "
+            "write" if rule else "openflow_error",
+            f"the switch refuses a {'rule' if rule else 'message'}: {ofp.ofp_error_type_to_str(msg.type)}, "
             f"{ofp.ofp_error_code_to_str(msg.type, msg.code)}", msg.datapath.id)
 
 

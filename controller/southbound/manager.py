@@ -42,6 +42,9 @@ LLDP_INTERVAL_S = 2.0
 LLDP_LIFE_S = 3 * LLDP_INTERVAL_S
 PROBE_INTERVAL_S = 0.4
 """Between two probes of a cache appliance."""
+PASSING = ("arbitration", "openflow_error", "p4runtime", "pipeline", "role", "too_many_rules", "unreachable", "wedged",
+           "write")
+"""Problems of a switch that were those of its last session once it has all its rules."""
 PROBES_MISSED = 3
 """So many without an answer and it is taken to be absent."""
 
@@ -164,7 +167,7 @@ class Manager:
         if not session.connected or session.programmed_s is not None:
             return []
         session.programmed_s = now
-        for code in ("arbitration", "pipeline", "role", "too_many_rules", "unreachable", "wedged", "write"):
+        for code in PASSING:
             session.problems.pop(code, None)
         took = (now - session.connected_s) * 1000 if session.connected_s is not None else 0.0
         self.note(t_ns, "info", "programmed", name, f"programmed {took:.0f} ms after it connected")

@@ -297,8 +297,13 @@ class Switches:
             self._do(lambda: self.manager.programmed(time.monotonic(), time.time_ns(), name))
 
     def openflow_refused(self, code: str, text: str, dpid: int | None) -> None:
+        name = (self._named(dpid) if dpid is not None else None) or ""
         with self._lock:
-            self.manager.refused(time.time_ns(), code, text, (self._named(dpid) if dpid is not None else None) or "")
+            self.manager.refused(time.time_ns(), code, text, name)
+            if code == "write" and name in self._roles.seats:  # begin again from what the switch then has
+                connection = self._roles.seats[name].connection
+                connection.taken = False  # what it has said behind that, as that all is done, counts no more
+                connection.close()
 
     # ---- p4runtime.shim.Events ----
     def p4_connected(self, name: str, connection: Any, ports: list[PortInfo], peer: str, pipeline: Program,

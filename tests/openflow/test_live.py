@@ -16,11 +16,20 @@ from typing import Any
 import pytest
 from authority import Authority
 from waiting import wait_for
-from wire_switch import APPLIANCE, ERROR, MULTIPART_REPLY, PORT_STATUS, FabricManager, WireSwitch, config
+from wire_switch import (
+    APPLIANCE,
+    ERROR,
+    FLOW_MOD,
+    MULTIPART_REPLY,
+    PORT_STATUS,
+    FabricManager,
+    WireSwitch,
+    config,
+)
 
 from datacast.controller.api.records import Discovered
 from datacast.controller.openflow import rules, shim
-from datacast.controller.openflow.roles import LEASE
+from datacast.controller.openflow.roles import LEASE, LEASE_TABLE
 from datacast.controller.openflow.shim import OpenFlowServer
 from datacast.controller.southbound.config import parse
 from datacast.controller.southbound.errors import SwitchError
@@ -166,9 +175,40 @@ def test_a_switch_of_another_version_is_turned_away_and_told(service: Switches) 
 def test_what_a_switch_refuses_is_told_with_its_name(service: Switches) -> None:
     switch = WireSwitch(service.openflow_address, 1, ports=5)
     wait_for("programming", lambda: service.switch("s0").programmed)
-    switch.send(ERROR, struct.pack("!HH", 5, 1), 7)  # OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL
+    switch.send(ERROR, struct.pack("!HH", 2, 4), 7)  # OFPET_BAD_ACTION, OFPBAC_BAD_OUT_PORT
     note = wait_for("the note", lambda: [n for n in service.notes() if n.code == "openflow_error"])[0]
-    assert note.switch == "s0" and "FLOW_MOD_FAILED" in note.text and "TABLE_FULL" in note.text
+    assert note.switch == "s0" and "BAD_ACTION" in note.text and "BAD_OUT_PORT" in note.text
+    switch.close()
+    wait_for("the loss", lambda: not service.switch("s0").connected)
+    assert service.switch("s0").problems
+    WireSwitch(service.openflow_address, 1, ports=5, cookies=switch.cookies)
+    wait_for("programming", lambda: service.switch("s0").programmed)
+    assert service.switch("s0").problems == [], "it is well again"
+
+
+class Full(WireSwitch):
+    """There is no room for its last rules: it says so, of each, and then does what it was asked for."""
+
+    room = 5
+
+    def _message(self, kind: int, xid: int, body: bytes) -> None:
+        if kind == FLOW_MOD and len(self.cookies) >= self.room and body[16] != LEASE_TABLE:
+            self.send(ERROR, struct.pack("!HH", 5, 1) + struct.pack("!BBHI", 4, kind, 8 + len(body), xid) + body, xid)
+        else:
+            super()._message(kind, xid, body)
+
+
+def test_a_switch_that_refuses_a_rule_is_not_counted_on_and_gets_it_when_it_comes_again(
+    service: Switches, manager: FabricManager
+) -> None:
+    """It was taken for programmed, and without that rule until its connection broke by chance."""
+    full = Full(service.openflow_address, 1, ports=5)
+    assert full.closed.wait(60)
+    wait_for("the loss", lambda: not service.switch("s0").connected)
+    assert "FLOW_MOD_FAILED" in service.switch("s0").problems[0] and not manager.of("register")
+    again = WireSwitch(service.openflow_address, 1, ports=5, cookies=set(full.cookies))
+    wait_for("the registration", lambda: manager.of("register"))
+    assert again.mods and len(again.cookies) == service.switch("s0").rules and service.switch("s0").problems == []
 
 
 def test_an_unknown_switch_is_turned_away_and_named(service: Switches) -> None:
