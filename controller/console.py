@@ -18,7 +18,6 @@ from fastapi import APIRouter, Body, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, JSONResponse
 
-from datacast.core.errors import DatacastError
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
 from datacast.services.tokens import TokenFile
@@ -84,27 +83,15 @@ def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
     @here.get("/console/layout")
     async def layout() -> JSONResponse:
         """Where every node stands on the map."""
-        from datacast import topologies  # NetworkX and NumPy, which nothing else here needs
+        import networkx as nx  # and NumPy, which nothing else here needs
+
+        from datacast import topologies
 
         found = await client.topology()
-        try:
-            g = topologies.from_json(
-                {
-                    "graph": {"topology": found.spec},
-                    "nodes": [{"id": node.name, "kind": node.kind} for node in found.nodes],
-                    "edges": [
-                        {
-                            "source": link.u,
-                            "target": link.v,
-                            "source_port": link.u_port,
-                            "target_port": link.v_port,
-                        }
-                        for link in found.links
-                    ],
-                }
-            )
-        except DatacastError as error:
-            raise Problem(503, "unreachable", f"the topology makes no map: {error}") from error
+        g = nx.Graph(topology=found.spec)  # what was taken away leaves gaps between ports: no topology of a file
+        for node in found.nodes:
+            g.add_node(node.name, kind=node.kind)
+        g.add_edges_from((link.u, link.v) for link in found.links)
         return JSONResponse({name: [round(x, 5), round(y, 5)] for name, (x, y) in topologies.places(g).items()})
 
     @here.post("/console/session", status_code=204)

@@ -72,9 +72,9 @@ def _grid(g: nx.Graph) -> Places:
 
 
 def _by_distance(g: nx.Graph) -> Places:
-    """Rows by hops from the hosts: what hangs on a host first, then what is behind. Hosts only: a ring."""
+    """Rows by hops from the hosts: what hangs on a host first, then what is behind. Hosts only, or none: a ring."""
     hosts = _hosts(g)
-    if len(hosts) == len(g):
+    if len(hosts) in (0, len(g)):
         turn = 2 * math.pi / max(len(g), 1)
         return {name: (0.5 + 0.48 * math.cos(i * turn), 0.5 + 0.48 * math.sin(i * turn)) for i, name in enumerate(g)}
     rows: dict[int, list[str]] = {}

@@ -88,3 +88,16 @@ async def test_pages_are_for_everybody_with_a_strict_policy_and_nothing_else_is_
         ):
             assert (await http.get(f"/console/{name}")).status_code in (401, 404), name
         assert (await http.get("/console/layout")).status_code == 401
+
+
+async def test_what_is_left_has_a_map_when_a_node_was_taken_away(tmp_path: Path) -> None:
+    """A switch whose first port leads nowhere any more: the console stayed at `No connection to the controller`."""
+    path = tmp_path / "tokens.json"
+    _, secret = tokens.create(path, "x", "admin")
+    async with lab(star(3)) as it, browser(it.manager.url, path) as http:
+        http.cookies.set(console.COOKIE, secret)
+        for gone in ("h0", "h1", "h2"):
+            assert (await http.delete(f"/topology/nodes/{gone}", headers=HERE)).status_code == 204
+            nodes = {node["name"] for node in (await http.get("/topology")).json()["nodes"]}
+            answer = await http.get("/console/layout")
+            assert gone not in nodes and (answer.status_code, set(answer.json())) == (200, nodes), answer.text
