@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from annotated_types import MaxLen, MinLen
 from fastapi import APIRouter, Body, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, JSONResponse
+from starlette.requests import cookie_parser
 
 from datacast.fabric_manager.api import FabricManagerClient
 from datacast.services.problems import Problem
@@ -52,12 +52,8 @@ def files(root: Path | None) -> dict[str, Path]:
 
 
 def cookie_of(headers: dict[str, str]) -> str:
-    """The token of a request's cookie; empty: none."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    """The token of a request's cookie; empty: none. Others, of whatever form, are those of other ports."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:

@@ -101,3 +101,14 @@ async def test_what_is_left_has_a_map_when_a_node_was_taken_away(tmp_path: Path)
             nodes = {node["name"] for node in (await http.get("/topology")).json()["nodes"]}
             answer = await http.get("/console/layout")
             assert gone not in nodes and (answer.status_code, set(answer.json())) == (200, nodes), answer.text
+
+
+async def test_cookies_of_other_programs_on_the_machine_end_no_session(tmp_path: Path) -> None:
+    """A browser sends those of all its ports, in whatever form they were set."""
+    path = tmp_path / "tokens.json"
+    _, secret = tokens.create(path, "x", "viewer")
+    async with lab(star(2)) as it, browser(it.manager.url, path) as http:
+        for others in ('a={"b": [1, 2]}', 'a="b', "a", "=", "\xe4=1", 'a=b c, d', "$Version"):
+            cookie = f"{others}; datacast={secret}; z=1".encode("latin-1")
+            answer = await http.get("/topology", headers={b"cookie": cookie})
+            assert answer.status_code == 200, others
