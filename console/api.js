@@ -10,15 +10,15 @@ export class Refused extends Error {
 
 export const ask = async (...request) => (await answerOf(...request)).content;
 
-// A listing with all its pages: `Link: <…>; rel="next"` leads on.
+// A listing with all its pages, or as long as `more(rows)`: `Link: <…>; rel="next"` leads on.
 const PAGES_MAX = 50;
-export async function askAll(path) {
+export async function askAll(path, more = () => true) {
   const rows = [];
   for (let page = 0, next = path; next && page < PAGES_MAX; page += 1) {
     const { content, link } = await answerOf(next);
     rows.push(...content);
     const url = link?.match(/<([^>]+)>;\s*rel="next"/)?.[1];
-    next = url && new URL(url, location.href).pathname.slice(1) + new URL(url, location.href).search;
+    next = url && more(rows) && new URL(url, location.href).pathname.slice(1) + new URL(url, location.href).search;
   }
   return rows;
 }

@@ -17,13 +17,15 @@ addEventListener("hashchange", () => { route.value = location.hash.slice(1) || "
 let stream = null;
 let again = 0;
 let watch = 0;
+let several = false; // sites
 const WATCH_MS = 10000;
 
 export async function start() {
   clearTimeout(again);
   try {
-    const [found, list, places] = await Promise.all([ask("topology"), askAll("groups"), ask("console/layout")]);
+    const [found, list, places, sites] = await Promise.all([ask("topology"), askAll("groups"), ask("console/layout"), ask("sites")]);
     signedIn.value = true;
+    several = sites.length > 0;
     layout.value = places;
     topology.value = found;
     groups.value = new Map(list.map((g) => [g.id, g]));
@@ -43,6 +45,7 @@ function listen() {
   clearTimeout(watch);
   watch = setTimeout(look, WATCH_MS, stream);
   const on = (kind, act) => stream.addEventListener(kind, (e) => act(JSON.parse(e.data)));
+  on("groups", (told) => mix(told.groups, (id) => !ofSites(id)));
   on("group", onGroup);
   on("forgotten", onForgotten);
   on("link", onLink);
@@ -61,7 +64,10 @@ function lost() {
 // A machine that is gone ends no stream, and one that nothing comes by looks the same.
 async function look(watched) {
   let gone = false;
-  try { await ask("healthz"); } catch (error) { gone = !(error instanceof Refused); }
+  try {
+    if (several) mix(await askAll("groups", (rows) => ofSites(rows.at(-1).id)), ofSites);
+    else await ask("healthz");
+  } catch (error) { gone = !(error instanceof Refused); }
   if (watched !== stream || stream.readyState === 2) return; // there is another one, or it is closed: who opens it looks again
   if (gone) lost();
   else watch = setTimeout(look, WATCH_MS, watched);
@@ -72,6 +78,14 @@ function there(t) {
   const gone = new Set(t.nodes.filter((n) => n.removed).map((n) => n.name));
   if (!gone.size) return t;
   return { ...t, nodes: t.nodes.filter((n) => !n.removed), links: t.links.filter((l) => !gone.has(l.u) && !gone.has(l.v)) };
+}
+
+// The stream tells nothing of these: they are asked for, and stand in front of the others.
+const ofSites = (id) => id.startsWith("s-");
+
+// These are all groups of a kind.
+function mix(rows, kind) {
+  groups.value = new Map([...[...groups.value].filter(([id]) => !kind(id)), ...rows.filter((g) => kind(g.id)).map((g) => [g.id, g])]);
 }
 
 function onGroup(group) {

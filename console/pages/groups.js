@@ -40,28 +40,23 @@ function Start() {
       <${Canvas} details=${[{ id: "preview", state: "done", trees: Object.fromEntries(plan.trees.map((t, i) => [String(i + 1), t])) }]} />` : ""}</details>`;
 }
 
-export const receiversOf = (g) => {
-  const named = g.receivers ?? g.spec?.receivers ?? [];
-  return Array.isArray(named) ? named : Object.keys(named);
-};
-const started = (g) => g.created_ns ?? g.accepted_ns ?? 0;
+export const COLUMNS = [
+  { name: "Group", of: (g) => g.id, show: (g) => html`<a href=${`#/groups/${g.id}`}>${g.id}</a>` },
+  { name: "State", of: (g) => g.state, show: (g) => html`<${State} of=${g.state} />` },
+  { name: "From", of: (g) => g.source },
+  { name: "File", of: (g) => g.source_path },
+  { name: "Receivers", of: (g) => g.receivers, number: true },
+  { name: "Progress", of: (g) => g.fraction, show: (g) => html`<progress max="1" value=${g.fraction} aria-label=${`progress of ${g.id}`}></progress> ${percent(g.fraction)}` },
+  { name: "Rate", of: (g) => g.rate_bps, show: (g) => rate(g.rate_bps), number: true },
+  { name: "Size", of: (g) => g.size ?? 0, show: (g) => bytes(g.size), number: true },
+  { name: "Started", of: (g) => g.created_ns, show: (g) => new Date(g.created_ns / 1e6).toLocaleString() },
+];
 
 export function GroupsPage() {
   const all = [...use(groups).values()];
   const [state, setState] = useParam("state");
-  const columns = [
-    { name: "Group", of: (g) => g.id, show: (g) => html`<a href=${`#/groups/${g.id}`}>${g.id}</a>` },
-    { name: "State", of: (g) => g.state, show: (g) => html`<${State} of=${g.state} />` },
-    { name: "From", of: (g) => g.spec?.source ?? g.source },
-    { name: "File", of: (g) => g.spec?.source_path ?? g.source_path },
-    { name: "Receivers", of: (g) => receiversOf(g).length, number: true },
-    { name: "Progress", of: (g) => g.fraction ?? 0, show: (g) => html`<progress max="1" value=${g.fraction ?? 0} aria-label=${`progress of ${g.id}`}></progress> ${percent(g.fraction)}` },
-    { name: "Rate", of: (g) => g.rate_bps ?? 0, show: (g) => rate(g.rate_bps), number: true },
-    { name: "Size", of: (g) => g.size ?? 0, show: (g) => bytes(g.size), number: true },
-    { name: "Started", of: started, show: (g) => (started(g) ? new Date(started(g) / 1e6).toLocaleString() : "-") },
-  ];
   const states = [...new Set(all.map((g) => g.state))];
   return html`<h2>Groups</h2><${Start} />
     <div class="row"><label>State <select value=${state} onChange=${(e) => setState(e.target.value)}><option value="">all</option>${states.map((s) => html`<option value=${s}>${s}</option>`)}</select></label></div>
-    <${Table} name="groups" json="groups" columns=${columns} rows=${state ? all.filter((g) => g.state === state) : all} first=${8} down empty="no groups yet" />`;
+    <${Table} name="groups" json="groups" columns=${COLUMNS} rows=${state ? all.filter((g) => g.state === state) : all} first=${8} down empty="no groups yet" />`;
 }

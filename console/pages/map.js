@@ -31,7 +31,7 @@ export function Canvas({ details }) {
   const about = () => {
     if (tip.node !== undefined) {
       const n = topo.nodes[tip.node];
-      return n && html`<b>${n.kind} ${n.name}</b> ${isUp(n) ? "registered" : html`<span class="bad">not registered</span>`} ${n.address ?? ""}`;
+      return n && html`<b>${n.kind} ${n.name}</b> ${isUp(n) ? "registered" : html`<span class="bad">not registered</span>`} ${n.addr ?? ""}`;
     }
     const l = map.current.links[tip.link];
     const over = l ? trees.filter((t) => (t.arcs ?? []).some(([u, v]) => (u === l.u && v === l.v) || (u === l.v && v === l.u))) : [];

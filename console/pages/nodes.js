@@ -71,9 +71,9 @@ export function SwitchesPage() {
   const told = new Map((Array.isArray(value) ? value : (value?.switches ?? [])).map((s) => [s.name, s]));
   const columns = [
     { name: "Switch", of: (n) => n.name }, up,
-    { name: "Programmed by", of: (n) => (told.has(n.name) ? (told.get(n.name).language ?? "the controller") : "itself") },
+    { name: "Programmed by", of: (n) => (told.has(n.name) ? "the controller" : "itself") },
     { name: "Rules", of: (n) => count(told.get(n.name)?.rules), number: true },
-    { name: "Drops", of: (n) => (told.has(n.name) ? sum(told.get(n.name).drops) : sum(drops(n))), show: (n) => html`${told.has(n.name) ? sum(told.get(n.name).drops) : Object.entries(drops(n)).map(([why, count]) => `${count} ${why}`).join(", ") || "0"}`, number: true },
+    { name: "Drops", of: (n) => (n.counted ? sum(drops(n)) : ""), show: (n) => (n.counted ? Object.entries(drops(n)).map(([why, count]) => `${count} ${why}`).join(", ") || "0" : ""), number: true },
     { name: "Cache", of: (n) => (n.cache === false ? "none" : "yes") },
     ...cached,
     { name: "Labels at most", of: (n) => n.msd ?? "any" },

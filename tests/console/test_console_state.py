@@ -103,3 +103,46 @@ say(encodeURIComponent(csvText(["a,b", "n"], rows)));
     assert unquote(told) == (
         '"a,b",n\n' "'=cmd|' /C calc'!A0,-1.5\n" "'@x,\n" '"a""b",\'+1 s\n' "'\tq,\"'\r\"\n"
     )
+
+
+def test_what_changed_between_the_list_of_groups_and_the_stream_is_known() -> None:
+    """A group that ended then ran for ever on the map. Of several sites the stream says nothing: those stay."""
+    script = """
+const { groups } = await import(`${process.argv[1]}/state.js`);
+const rows = (...all) => all.map(([id, state]) => ({ id, state }));
+globalThis.fetch = async (path) => {
+  const told = path === "groups" ? rows(["s-1", "running"], ["g-1", "running"], ["g-2", "done"]) : [];
+  return { ok: true, status: 200, text: async () => JSON.stringify(told), headers: new Map() };
+};
+EventSource.prototype.addEventListener = function (kind, act) { (this.heard ??= {})[kind] = act; };
+await start();
+streams[0].heard.groups?.({ data: JSON.stringify({ groups: rows(["g-1", "done"], ["g-3", "running"]) }) });
+say([...groups.value.values()].map(({ id, state }) => `${id}:${state}`).sort().join());
+"""
+    assert run(script) == ["g-1:done,g-3:running,s-1:running"]
+
+
+def test_groups_of_several_sites_are_looked_at_again() -> None:
+    script = """
+const { groups } = await import(`${process.argv[1]}/state.js`);
+let state = "running", asked = 0;
+globalThis.fetch = async (path) => {
+  const rows = { sites: [{ name: "sfo" }], groups: [{ id: "s-1", state }, { id: "g-1", state }] }[path] ?? [];
+  if (path === "groups") asked += 1;
+  return { ok: true, status: 200, text: async () => JSON.stringify(rows), headers: new Map() };
+};
+await start();
+say(await until(() => connected.value, 5));
+state = "done";
+say(await until(() => groups.value.get("s-1")?.state === "done", 60));
+say(groups.value.get("g-1").state);
+"""
+    assert run(script) == ["true", "true", "running"]
+
+
+def test_a_list_of_groups_tells_how_many_receivers_each_has() -> None:
+    script = """
+const { COLUMNS } = await import(`${process.argv[1]}/pages/groups.js`);
+say(COLUMNS.find(({ name }) => name === "Receivers").of({ id: "g-1", receivers: 5 }));
+"""
+    assert run(script) == ["5"]
