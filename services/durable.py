@@ -63,6 +63,15 @@ def _write_part(part: Path, path: Path, content: bytes, mode: int, sync: bool) -
             os.fsync(fd)
 
 
+def stamp(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """Another one where a file has changed, its owner and its rights too; None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ctime_ns, found.st_ino, found.st_size
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """One at a time of those who read a file, change it and write it again. Raises OSError, also when somebody else has

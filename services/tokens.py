@@ -160,25 +160,24 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen = self._stamp()
+        self._seen = durable.stamp(path)
         self._tokens = read(path)
-
-    def _stamp(self) -> tuple[int, ...] | None:
-        try:
-            info = os.stat(self.path)
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_ino, info.st_size, info.st_mode
+        self._wrong = ""
+        """What is wrong with the file as it is now."""
 
     def find(self, secret: str) -> Token | None:
         """Whose token this is; None: nobody's, or expired. Takes the same time whatever the token."""
-        stamp = self._stamp()
+        stamp = durable.stamp(self.path)
         if stamp != self._seen:
             self._seen = stamp
             try:
-                self._tokens = read(self.path)
+                self._tokens, self._wrong = read(self.path), ""
             except TokenError as error:
-                log.error("%s; the tokens stay as they were", error)
+                if isinstance(error.__cause__, OSError):
+                    self._seen = None  # that may be over with the next request
+                if self._wrong != str(error):
+                    log.error("%s; the tokens stay as they were", error)
+                self._wrong = str(error)
         wanted, found = digest(secret), None
         for token in self._tokens:
             if hmac.compare_digest(token.sha256, wanted):

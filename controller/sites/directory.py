@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
+import math
+import time
 from pathlib import Path
 
 from cryptography import x509
@@ -12,10 +13,12 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from datacast.services.durable import stamp
 from datacast.services.sites_file import SiteError, read
 
 log = logging.getLogger("datacast.sites")
 
+AGAIN_S = 2.0
 KNOWN_MAX = 4096
 """Certificates whose authority is remembered."""
 
@@ -45,14 +48,18 @@ class Directory:
     def __init__(self, path: Path, authority: str) -> None:
         self.path = path
         self.own = _certificate(authority)
-        self._seen: list[tuple[int, int] | None] = []
+        self._seen: list[tuple[int, ...] | None] = []
         """How the file looked, and those of the authorities that it names."""
+        self._wrong, self._again = "", math.inf
+        """What is wrong with them, and when they are read again for that."""
         self._whose: dict[bytes, str | None] = {}
         """By certificate: every request shows one, and to verify a signature costs more than the rest of it."""
         self._load()
 
     def _load(self) -> None:
+        seen = [stamp(self.path)]
         sites = read(self.path)
+        seen += [stamp(site.ca) for site in sites.sites.values()]
         found: dict[str, x509.Certificate] = {}
         for name, site in sites.sites.items():
             found[name] = _certificate(site.ca)
@@ -64,23 +71,24 @@ class Directory:
                         "same_authority",
                         "every site is a fabric with an authority of its own (`datacast certs init`)",
                     )
-        self.sites, self.authorities = sites, found
-        self._seen = self._stamps()
+        self.sites, self.authorities, self._seen = sites, found, seen
         self._whose.clear()
 
-    def _stamps(self) -> list[tuple[int, int] | None]:
-        return [_stamp(self.path), *(_stamp(Path(site.ca)) for site in self.sites.sites.values())]
-
     def look(self) -> bool:
-        """Read the file again if it or an authority has changed; whether it says anything new."""
-        if (now := self._stamps()) == self._seen:
+        """Read the file again if it or an authority has changed; whether it says anything new. One that cannot be used
+        is read again and again: an authority that it names may be still to come."""
+        now = [stamp(self.path), *(stamp(site.ca) for site in self.sites.sites.values())]
+        if now == self._seen and time.monotonic() < self._again:
             return False
         before = self.sites, self.authorities
         try:
             self._load()
+            self._wrong, self._again = "", math.inf
         except SiteError as error:
-            self._seen = now
-            log.error("%s; what was known before stays", error)
+            self._seen, self._again = now, time.monotonic() + AGAIN_S
+            if self._wrong != str(error):
+                log.error("%s; what was known before stays", error)
+            self._wrong = str(error)
         return (self.sites, self.authorities) != before
 
     @property
@@ -109,14 +117,6 @@ class Directory:
 def _key(certificate: x509.Certificate) -> bytes:
     key = certificate.public_key()
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
 
 
 def _certificate(path: str) -> x509.Certificate:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.x509.oid import NameOID
 from mesh import mesh, until
 
+from datacast.controller.sites import directory as directories
 from datacast.controller.sites.directory import Directory, issued_by
 from datacast.services.sites_file import SiteError
 
@@ -101,3 +102,17 @@ async def test_a_site_that_has_a_new_authority_is_known_by_it_at_once(tmp_path: 
             await until(lambda: ams.coordinator.peers.directory.key("sfo") != before)
             await sfo.start()
             await until(lambda: (ams.coordinator.peers.all["sfo"].heard or 0.0) > stopped)
+
+
+def test_an_authority_that_comes_after_the_file_that_names_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file was read no more until somebody touched it."""
+    monkeypatch.setattr(directories, "AGAIN_S", 0.0, raising=False)
+    ams, sfo, oak = (Authority(tmp_path / name) for name in ("ams", "sfo", "oak"))
+    directory = Directory(write(tmp_path, sfo=str(sfo.ca)), str(ams.ca))
+    later = tmp_path / "oak.pem"
+    write(tmp_path, sfo=str(sfo.ca), oak=str(later))
+    assert [directory.look() for _ in range(3)] == [False] * 3 and caplog.text.count("oak.pem") == 1
+    later.write_bytes(oak.ca.read_bytes())
+    assert directory.look() and set(directory.authorities) == {"sfo", "oak"} and not directory.look()
