@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BODY_MAX = 2 << 20
 """A group of 8,192 receivers with long names takes 1.1 MB."""
+OPEN_BODY_MAX = 8 << 10
+"""Of who shows no token: a sign-in is less, and there may be many."""
 BODY_S = 15.0
 OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
 """For everybody, but only to be read."""
@@ -101,7 +103,7 @@ class Access:
             headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
             who = self._authorize(scope, headers)
             self._hurry(who)
-            body = await _whole_body(headers, receive)
+            body = await _whole_body(headers, receive, OPEN_BODY_MAX if who.startswith("open ") else BODY_MAX)
         except Problem as problem:
             response = problem_response(problem)
             if problem.status == 401:
@@ -116,13 +118,16 @@ class Access:
         return await self.app(scope, body, send)
 
     async def _audited(self, audit: Audit, scope: Any, receive: Receive, send: Send) -> None:
-        """Writes the line when the answer begins; or there is none, though what was asked for may be done."""
+        """Writes the line when the answer begins; or there is none, though what was asked for may be done. Who shows no
+        good token and asks too often leaves no more lines: they have no bound."""
         written = False
 
         def write(status: int) -> None:
             nonlocal written
             written = True
             who, token = scope.get(WHO, ""), scope.get(TOKEN, "")
+            if status == 429 and not who and self.tokens is not None:
+                return
             audit.write(who, token, _client(scope), scope["method"], scope["path"], status)
 
         async def told(message: Any) -> None:
@@ -187,7 +192,7 @@ class Access:
     def _hurry(self, who: str) -> None:
         """Whoever is refused, or asks for what is open to all, takes nothing from anybody's rate. Raises Problem."""
         rate = self.rate * (SITES_TIMES if who.startswith(("site ", "host ")) else 1)
-        bucket = self._buckets.pop(who, None) or Bucket(rate, 5 * rate)
+        bucket = self._buckets.pop(who, None) or Bucket(rate, max(1.0, 5 * rate))
         self._buckets[who] = bucket
         if len(self._buckets) > BUCKETS_MAX:  # tokens and addresses come and go: the one that asked longest ago
             del self._buckets[next(iter(self._buckets))]
@@ -248,10 +253,10 @@ def _check_origin(headers: dict[str, str]) -> None:
         )
 
 
-async def _whole_body(headers: dict[str, str], receive: Receive) -> Receive:
+async def _whole_body(headers: dict[str, str], receive: Receive, most: int) -> Receive:
     """The body, read whole and bounded before anybody looks into it. Raises Problem."""
-    too_large = Problem(413, "too_large", f"a body of more than {BODY_MAX} bytes", what="body")
-    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_MAX:
+    too_large = Problem(413, "too_large", f"a body of more than {most} bytes", what="body")
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > most:
         raise too_large
     content = bytearray()
     try:
@@ -261,7 +266,7 @@ async def _whole_body(headers: dict[str, str], receive: Receive) -> Receive:
                 if message["type"] != "http.request":  # what is there of it is not what was asked for
                     raise Problem(400, "broken_off", "the connection ended before the request was whole", what="body")
                 content += message.get("body", b"")
-                if len(content) > BODY_MAX:
+                if len(content) > most:
                     raise too_large
                 if not message.get("more_body"):
                     break

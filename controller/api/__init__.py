@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 def _verify(url: str) -> ssl.SSLContext | None:
     """Raises Problem."""
-    if not url.startswith("https://"):
+    if not url.lower().startswith("https://"):
         return None  # there is nothing to verify, and loading the system's authorities takes a while
     path = os.environ.get(ENV_CA)
     try:
@@ -274,7 +274,7 @@ def _cap(host: str | None) -> str:
 def _client(url: str, timeout: float, token: str | None) -> BlockingClient:
     """Raises Problem where nobody can be asked there, or not with a token."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    if token and url.startswith("http://") and not is_local(url[len("http://") :].partition("/")[0]):
+    if token and url.lower().startswith("http://") and not is_local(url[len("http://") :].partition("/")[0]):
         raise Problem(400, "insecure", f"a token would travel to {url} in clear", what=url, remedy="use https://")
     try:
         return BlockingClient(url, timeout, _verify(url), headers)

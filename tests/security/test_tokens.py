@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from small import star, until
 from datacast.controller import access, app
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
+from datacast.controller.audit import Audit
 from datacast.fabric_manager import streams
 from datacast.fabric_manager.admission import Caps
 from datacast.fabric_manager.api import FabricManagerClient
@@ -416,3 +418,47 @@ def test_the_controller_refuses_what_is_not_safe(tmp_path: Path, options: list[s
     Path(names["BAD"]).write_text('{"tokens": [{"id": "t-1", "role": "root"}]}')
     found, _, told = command(*(names.get(option, option) for option in options), module="controller")
     assert found == code and words in told, told
+
+
+async def test_who_shows_no_token_sends_little(tmp_path: Path) -> None:
+    """A thousand connections of anybody kept 2 MiB each in memory before anything was looked at."""
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+    here = {"origin": "http://localhost:7580"}
+    async with guarded("http://127.0.0.1:9", path) as http:
+        for method, where in (("POST", "/console/session"), ("DELETE", "/console/session"), ("GET", "/")):
+            content = b" " * (access.OPEN_BODY_MAX + 1)
+            answer = await http.request(method, where, content=content, headers=here)
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_large"), where
+            assert str(access.OPEN_BODY_MAX) in answer.json()["detail"]
+        longest = {"token": "\u4e3b" * 512}
+        assert (await http.post("/console/session", json=longest, headers=here)).status_code == 401
+
+
+async def test_a_rate_below_one_in_five_seconds_lets_requests_through(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+    async with guarded("http://127.0.0.1:9", path, rate=0.01) as http:
+        assert [(await http.get("/openapi.json")).status_code for _ in range(2)] == [200, 429]
+
+
+def test_no_token_travels_in_clear_however_its_scheme_is_written() -> None:
+    for there in ("HTTP://192.0.2.1:7580", "hTTp://192.0.2.1:7580", "http://192.0.2.1:7580"):
+        with pytest.raises(Problem, match="in clear"):
+            ControllerClient(there, token="dct_x")
+    ControllerClient("HTTP://127.0.0.1:7580", token="dct_x").close()
+
+
+async def test_a_flood_without_tokens_leaves_few_lines(tmp_path: Path) -> None:
+    """Each request without a token was a line, whatever the rate: a disk was full of them within the hour."""
+    path = tmp_path / "tokens.json"
+    _, secret = tokens.create(path, "x", "viewer")
+    lines = tmp_path / "audit"
+    async with FabricManagerClient("http://127.0.0.1:9") as client:
+        it = app.make_app(client, tokens=tokens.TokenFile(path), rate=2, audit=Audit(lines))
+        transport = httpx.ASGITransport(app=it)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:7580") as http:
+            flood = [(await http.post("/groups", headers=bearer("guess"))).status_code for _ in range(60)]
+            known = [(await http.post("/groups", headers=bearer(secret))).status_code for _ in range(3)]
+    told = [json.loads(line)["status"] for line in lines.read_text().splitlines()]
+    assert 429 in flood and told == [*(status for status in flood if status != 429), *known]
