@@ -1,6 +1,8 @@
 #include "ops.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fetching.h"
 #include "sendable.h"
@@ -24,6 +26,22 @@ json_t *ops_refusal(const struct fault *why)
   return json_pack("{s:b,s:s,s:s}", "ok", 0, "code", why->code, "error", why->text);
 }
 
+/* What is left of the group from before counts only where its file is cut so again. */
+static void tell_cut(const struct request *r, const char *dest)
+{
+  struct dc_layout cut;
+  struct stat st;
+  struct fault why;
+  int fd = r->id == NULL ? -1 : target_left(&r->groups->host->dest_roots, dest, r->id, O_RDONLY, &st, &why);
+  if (fd < 0)
+    return;
+  if (target_left_layout(fd, dest, &cut, &why)) {
+    json_object_set_new(r->result, "piece", json_integer(cut.piece));
+    json_object_set_new(r->result, "per_block", json_integer(cut.per_block));
+  }
+  close(fd);
+}
+
 static bool op_stat(struct request *r, struct fault *why)
 {
   const struct host *h = r->groups->host;
@@ -42,6 +60,7 @@ static bool op_stat(struct request *r, struct fault *why)
     return r->waits;
   }
   json_object_set_new(r->result, "dest", json_string(dest));
+  tell_cut(r, dest);
   return true;
 }
 

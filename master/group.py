@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -21,6 +22,7 @@ from datacast.fabric_manager.api.reports import MasterReport
 
 from . import opening, pace
 from .agents import Agents
+from .answers import Results, StatAnswer
 from .attendance import Attendance
 from .bounds import Bounds
 from .crew import Crew
@@ -31,6 +33,7 @@ from .feeding import Feeding
 from .fetching import Fetching
 from .figures import Figures
 from .holders import Holders
+from .members import Member
 from .plan import PlanError
 from .planning import Planning
 from .reaction import Reactions
@@ -332,6 +335,7 @@ class Group:
             for m in self.crew.in_touch()
         }
         results = await self.crew.first(STAT, parts)
+        t.cut = t.cut or cut_before(self.crew.receivers, results)
         if self._fetching:
             t.size = await self._fetching.stat()
             t.bundle = self._fetching.objects.folder
@@ -457,3 +461,10 @@ class Group:
         if slowed.is_set() and paces is not None:
             paces.slowed(time.monotonic())
         slowed.clear()
+
+
+def cut_before(receivers: list[Member], results: Results[StatAnswer]) -> tuple[int, int] | None:
+    """By a master of which nothing was told. What receivers have kept counts only where the file is cut so again."""
+    told = [results.of(member.name) for member in receivers]
+    cuts = Counter((one.piece, one.per_block) for one in told if one.piece and one.per_block)
+    return cuts.most_common(1)[0][0] if cuts else None

@@ -59,6 +59,7 @@ class Holders:
                 member.name,
             )
         self.cut, self._left[member.name] = cut, rows
+        t.cut = cut
 
     def begin(self) -> None:
         """The file is cut into blocks. Raises GroupError where nobody has some of it."""

@@ -76,8 +76,7 @@ class Planning:
             block = block or block_bytes(t.size)
         elif t.spec.shards or t.in_parts:
             block = block or SHARD_BLOCK
-        before = self._holders.cut if self._holders else None
-        t.block = adopt.per_block if adopt else before[1] if before else per_block(t.size, t.plan.payload, block)
+        t.block = t.cut[1] if t.cut else per_block(t.size, t.plan.payload, block)
         self._deal_shards()
         ids = iter(t.tree_ids)
         t.root_of = {next(ids): root for root, plan in self._plans.items() for _ in plan.trees}
@@ -144,8 +143,7 @@ class Planning:
     def _now(self, names: list[str], load: ArcLoad) -> Plan:
         """Raises PlanError."""
         t = self._t
-        before = self._holders.cut if self._holders else None
-        payload = t.order.adopt.payload if t.order.adopt else before[0] if before else None
+        payload = t.cut[0] if t.cut else None
         graph, network = t.view.graph, t.view.network
         if t.several:
             roots = [m.name for m in self._crew.roots]

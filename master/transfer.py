@@ -65,6 +65,8 @@ class Transfer:
         """What tells each source's file from another."""
         self.bundle = False
         """It is a directory as one stream."""
+        self.cut = (order.adopt.payload, order.adopt.per_block) if order.adopt else None
+        """Bytes of a piece and pieces of a block, where members have some of the file as it was cut before."""
         self.block = 1
         """Pieces."""
         self.held: dict[str, Rows] = {}

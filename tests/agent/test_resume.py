@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import Net, Transfer, digest, path_direct, random_file, until
+from agent_harness import Message, Net, Transfer, digest, path_direct, random_file, until
 
 pytestmark = pytest.mark.root
 
@@ -84,6 +84,23 @@ def test_receiver_goes_on_from_what_it_had_verified(pair: Net, tmp_path: Path) -
     new = tree["data"] - tree["duplicates"]
     assert new == second.pieces - HAD * PER_BLOCK, "what was verified is not fetched again"
     assert pair.agents["b"].leftovers() == []
+
+
+def test_what_it_has_kept_of_a_group_is_told_with_how_it_was_cut(pair: Net, tmp_path: Path) -> None:
+    """A master that begins anew, and has heard of no other, cut the file otherwise: all of it came again."""
+    first = begin(pair, tmp_path)
+    get_some(pair, first)
+    first.client.request("close", first.members(), {"reason": "anew", "keep": True}, first.group)
+
+    def told(group: str) -> Message:
+        return pair.client("b").request("stat", pair.member("b", {"dest": first.dest["b"]}), {}, group)["b"]
+
+    assert told(first.group).items() >= {"ok": True, "piece": PIECE, "per_block": PER_BLOCK}.items()
+    kill(pair, "b")
+    pair.start("b")
+    assert told(first.group).items() >= {"ok": True, "piece": PIECE, "per_block": PER_BLOCK}.items()
+    assert "piece" not in told("g-2") and told("g-2")["ok"]
+    assert pair.agents["b"].leftovers(), "who asks takes nothing away"
 
 
 def test_blocks_damaged_meanwhile_are_fetched_again(pair: Net, tmp_path: Path) -> None:

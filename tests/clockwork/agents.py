@@ -356,7 +356,7 @@ class Agent:
             assert part is not None
             if _worker_of(writer):  # and not an agent, that may have stood still meanwhile
                 self.plane.watch.begun(self.name, group, message.get("epoch", 0), "is asked")
-            return self._stat(part)
+            return self._stat(group, part)
         role, epoch = self.roles.get(group), message.get("epoch", 0)
         self.plane.watch.asked(self.name, group, epoch, op, writer, epoch >= self.epochs.get(group, 0))
         if epoch < self.epochs.get(group, 0):
@@ -415,9 +415,12 @@ class Agent:
     def _fetch(self, role: Role, part: Message) -> Message:
         return _refused("bad_request", f"{self.name} does not fetch for the group")
 
-    def _stat(self, part: Message) -> Message:
+    def _stat(self, group: str, part: Message) -> Message:
         if "path" not in part:
-            return {"ok": True, "dest": part["dest"]}
+            told = {"ok": True, "dest": part["dest"]}
+            if kept := self.host.verified.get(group):
+                told |= {"piece": kept[0][1], "per_block": kept[0][2]}
+            return told
         size = self.sizes.get(part["path"])
         if size is None:
             return _refused("not_found", f"{part['path']}: no such file")

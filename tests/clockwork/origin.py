@@ -57,9 +57,9 @@ class Fetcher(Agent):
         self.wanted: dict[str, Wanted] = {}
         """By group, of those that it fetches for."""
 
-    def _stat(self, part: Message) -> Message:
+    def _stat(self, group: str, part: Message) -> Message:
         if "urls" not in part:
-            return super()._stat(part)
+            return super()._stat(group, part)
         if code := self.origin.wrong.get(self.name):
             return {"ok": False, "code": code, "error": f"403 for {self.name}"}
         return {"ok": True, "objects": [[self.origin.sizes[url], "etag"] for url in part["urls"]]}

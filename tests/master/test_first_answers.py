@@ -29,8 +29,9 @@ async def ask(answers: dict[str, StatAnswer], holders: Any = None, fetched: int 
     t: Any = SimpleNamespace(
         spec=spec, order=SimpleNamespace(adopt=adopt), path=lambda name: "/f", dest=lambda name: "f", size=None,
         bundle=False, files={}, file=answers["a"].file if "a" in answers else {},
+        cut=(adopt.payload, adopt.per_block) if adopt else None,
     )  # fmt: skip
-    roots = [Member(name, "source", "", sends=True) for name in answers]
+    roots = [Member(name, "source", "", sends=True) for name in answers if name in "ab"]
     asked_of: list[Any] = []
 
     async def first(op: Any, parts: Any) -> Results[StatAnswer]:
@@ -40,7 +41,8 @@ async def ask(answers: dict[str, StatAnswer], holders: Any = None, fetched: int 
     async def stat() -> int | None:
         return fetched
 
-    crew = SimpleNamespace(in_touch=lambda: [*roots, Member("x", "receiver", "")], roots=roots, first=first)
+    receivers = [Member(name, "receiver", "") for name in "xyz"]
+    crew = SimpleNamespace(in_touch=lambda: [*roots, *receivers], roots=roots, receivers=receivers, first=first)
     fetching = SimpleNamespace(stat=stat, objects=SimpleNamespace(folder=False)) if fetched is not None else None
     group: Any = SimpleNamespace(transfer=t, crew=crew, _fetching=fetching, _holders=holders)
     group._check_size = lambda path, size: Group._check_size(group, path, size)
@@ -85,12 +87,21 @@ async def test_another_master_goes_on_with_the_same_file_only(size: int, file: d
             await ask({}, fetched=1000, adopt=adopt)
 
 
+async def test_the_file_is_cut_as_receivers_have_kept_it_where_no_master_has_said_how() -> None:
+    pieces = {"x": 1464, "y": 1024, "z": 1024}
+    kept = {name: StatAnswer(ok=True, piece=piece, per_block=9) for name, piece in pieces.items()}
+    assert (await ask(kept, fetched=77)).cut == (1024, 9), "as most have it"
+    assert (await ask({}, fetched=77)).cut is None
+    adopt = Adopt(size=77, file={}, payload=8, per_block=2, rest=[])
+    assert (await ask(kept, fetched=77, adopt=adopt)).cut == (8, 2)
+
+
 LEFT: dict[str, Any] = {"piece": 100, "per_block": 4, "held": [(0, 3), (5, 2)]}
 
 
 def holders(**left: str) -> Holders:
     spec = GroupSpec(source="a", source_path="/f", receivers=["x"], unfinished=left)
-    t: Any = SimpleNamespace(spec=spec, path=lambda name: "/f")
+    t: Any = SimpleNamespace(spec=spec, path=lambda name: "/f", cut=None)
     crew: Any = None
     return Holders(t, crew)
 
@@ -99,7 +110,7 @@ def test_what_hosts_have_left_of_a_group_is_cut_alike() -> None:
     it = holders(a="g-1", b="g-1")
     for name in "ab":
         it.told(Member(name, "source", ""), told(**LEFT))
-    assert it.cut == (100, 4)
+    assert it.cut == it._t.cut == (100, 4)
 
 
 @pytest.mark.parametrize(
