@@ -84,13 +84,12 @@ class Divider:
         self._spent = 0.0
         """Seconds of a processor that the thread has had."""
         self._capacities: dict[Arc, float] = {}
-        """Taken over by the next computation."""
+        """As `_pending`: what the next computation takes over."""
         self._caps: tuple[float | None, Mapping[str, float]] = None, {}
         self.rewire()
 
     def rewire(self) -> None:
         """The fabric has links that it had not."""
-        self._capacities = {}
         for u, v, data in self.fabric.graph.edges(data=True):
             if bps := data.get("rate_bps") or self.fabric.defaults.rate_bps:
                 self._capacities[u, v] = self._capacities[v, u] = float(bps)
@@ -182,29 +181,32 @@ class Divider:
             await self._wake.wait()
             await asyncio.sleep(GATHER_S)
             self._wake.clear()
-            before = self._spent
+            before, (changes, capacities) = self._spent, self._take()
             # In a thread: nothing else touches the scheduler meanwhile.
             try:
-                self._spread(await loop.run_in_executor(self._thread, self._compute, self._take()))
+                self._spread(await loop.run_in_executor(self._thread, self._compute, changes, capacities))
             except Exception:  # groups go on with the rates they have
                 log.exception("shares of links could not be computed")
+                # Tried again with the next change.
+                self._pending, self._capacities = changes | self._pending, capacities | self._capacities
             now = time.perf_counter()
             saved, since = min(SAVED_S, saved + PART * (now - since)) - (self._spent - before), now
             if saved < 0:
                 await asyncio.sleep(-saved / PART)
 
-    def _take(self) -> dict[str, Ask | None]:
-        pending, self._pending = self._pending, {}
-        return pending
+    def _take(self) -> tuple[dict[str, Ask | None], dict[Arc, float]]:
+        """Not in the thread: what changes meanwhile is the next computation's."""
+        taken = self._pending, self._capacities
+        self._pending, self._capacities = {}, {}
+        return taken
 
-    def _compute(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
+    def _compute(self, changes: dict[str, Ask | None], capacities: dict[Arc, float]) -> dict[str, Rates]:
         try:
-            return self._computed(changes)
+            return self._computed(changes, capacities)
         finally:  # what the thread has had of a processor, not what it has waited for one
             self._spent = time.thread_time()
 
-    def _computed(self, changes: dict[str, Ask | None]) -> dict[str, Rates]:
-        capacities, self._capacities = self._capacities, {}
+    def _computed(self, changes: dict[str, Ask | None], capacities: dict[Arc, float]) -> dict[str, Rates]:
         for arc, bps in capacities.items():
             self._shares.set_capacity(arc, bps)
         self._shares.set_caps(*self._caps)

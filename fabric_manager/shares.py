@@ -238,10 +238,10 @@ class Shares:
     # ---- shares ----
     def compute(self) -> dict[str, Rates]:
         """Rates of the groups that the changes since the last call may have touched."""
-        touched = self._touched()
-        self._dirty.clear()
+        found = self.given(self._touched())
+        self._dirty.clear()  # not before: what could not be computed is still to be
         self._new.clear()
-        return self.given(touched)
+        return found
 
     def given(self, names: Iterable[str]) -> dict[str, Rates]:
         """Shares of these groups, as if there were no others."""

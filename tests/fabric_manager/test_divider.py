@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -335,6 +337,64 @@ async def test_waiting_for_a_processor_does_not_count_as_work(monkeypatch: pytes
             world.follow(record("a", "h0", "s", "h1", tree=n, most_bps=10_000_000))
             await until(lambda n=n: n in world.divider.share_of("a"), "it is computed")
     assert max(rests) < 0.5 / module.PART / 2, "no rest of several seconds"
+
+
+async def test_what_could_not_be_computed_is_computed_with_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that had ended kept its share, and those that were beside it were never told."""
+    given, fails = module.Shares.given, [False]
+
+    def failing(self: Any, names: Any) -> Any:
+        if fails[0]:
+            fails.append(fails[0])
+            raise MemoryError("once")
+        return given(self, names)
+
+    monkeypatch.setattr(module.Shares, "given", failing)
+    async with divided() as world:
+        for name, to in (("a", "h1"), ("b", "h2")):
+            world.follow(record(name, "h0", "s", to, tree=ord(name)))
+        await until(lambda: world.rates.keys() == {"a", "b"}, "each has its part")
+        fails[0] = True
+        world.follow(record("a", "h0", "s", "h1", tree=ord("a")), ended=True)
+        await until(lambda: len(fails) > 1, "it cannot be computed")
+        fails[0] = False
+        world.follow(record("c", "h3", "s", "h1", tree=ord("c")))
+        await until(lambda: world.rates["b"][str(ord("b"))] is None, "b has the link alone")
+
+
+class Name(str):
+    """Calls `hook` when it is looked for in a table the next time."""
+
+    __slots__ = ()
+    hook: Callable[[], object] | None = None
+
+    def __hash__(self) -> int:
+        hook, Name.hook = Name.hook, None
+        if hook is not None:
+            hook()
+        return str.__hash__(self)
+
+
+async def test_links_that_come_as_shares_begin_to_be_computed_are_not_lost() -> None:
+    """Their rates were written into a table that the other thread had just taken away."""
+    async with divided() as world:
+        divider, go = world.divider, threading.Event()
+        world.follow(record("a", "h0", "s", "h1", tree=1))
+        await until(lambda: divider.share_of("a"), "its share is there")
+        await until(divider._thread.submit(go.wait).running, "the thread is held up")
+        world.follow(record("b", "h0", "s", "h2", tree=2))
+        await until(lambda: divider._thread._work_queue.qsize(), "shares are to be computed")
+
+        def computed() -> None:
+            go.set()
+            divider._thread.submit(lambda: None).result()
+
+        link = Name("h0"), Name("s"), {"rate_bps": RATE // 2}
+        divider.fabric = SimpleNamespace(graph=SimpleNamespace(edges=lambda data: [link]))  # type: ignore[assignment]
+        Name.hook = computed
+        divider.rewire()
+        assert go.is_set()
+        await until(lambda: divider.share_of("b").get(2) == pytest.approx(RATE / 4, rel=0.01), "the link has less")
 
 
 def test_what_a_group_wants_is_known_to_two_digits_upwards() -> None:
