@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
+from typing import TYPE_CHECKING
 
-from datacast.core.trees import ArcLoad
+from datacast.core.trees import ArcLoad, Network
 from datacast.fabric_manager.api.reports import GroupFailure
 from datacast.services.ranges import RangeProblem
 
@@ -26,6 +27,9 @@ from .shards import Shards
 from .stable import RatedForest
 from .transfer import Transfer
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 log = logging.getLogger("datacast.master")
 
 SHARD_BLOCK = 64 << 10
@@ -42,6 +46,9 @@ class Planning:
         self._t, self._crew, self._gate, self._holders = transfer, crew, gate, holders
         self._plans: dict[str, Plan] = {}
         """Of each root."""
+        self._graph: nx.Graph | None = None
+        self._network: Network | None = None
+        """The fabric that they are over. What the view has may be another one since."""
 
     async def make(self) -> None:
         """Raises GroupError, PlanError."""
@@ -87,7 +94,7 @@ class Planning:
             t.ideal_s = None  # the origin is not known
         elif t.several:
             alone = self._holders.sole_s() if self._holders else 0.0
-            t.ideal_s = max(alone, ideal_s(t.plan, t.view.graph, names, t.size) or 0.0) or None
+            t.ideal_s = max(alone, ideal_s(t.plan, self._graph, names, t.size) or 0.0) or None
         else:
             t.ideal_s = t.plan.ideal_s(t.shards.bytes_sent(t.everybody) if t.shards else t.size)
         t.forest = self._forest()
@@ -144,7 +151,7 @@ class Planning:
         """Raises PlanError."""
         t = self._t
         payload = t.cut[0] if t.cut else None
-        graph, network = t.view.graph, t.view.network
+        graph, network = self._graph, self._network = t.view.graph, t.view.network
         if t.several:
             roots = [m.name for m in self._crew.roots]
             self._plans = plan_roots(graph, roots, names, t.options, load, network, payload)
@@ -172,11 +179,11 @@ class Planning:
     # ---- what is made of it ----
     def _forest(self) -> Forest | RatedForest | Grove:
         t = self._t
-        assert t.plan is not None and t.view.network is not None
+        assert t.plan is not None and self._graph is not None and self._network is not None
         if t.plan.rated is not None:
             return RatedForest(
-                t.view.graph,
-                t.view.network,
+                self._graph,
+                self._network,
                 t.spec.source,
                 t.plan.rated,
                 ids=t.tree_ids,
@@ -190,9 +197,9 @@ class Planning:
 
     def _one(self, root: str, plan: Plan) -> Forest:
         t = self._t
-        assert plan.found is not None
+        assert plan.found is not None and self._graph is not None
         return Forest(
-            t.view.graph,
+            self._graph,
             plan.found.network,
             root,
             plan.found,

@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import msgspec
 import networkx as nx
 import pytest
 from small import bcube41, star, until
@@ -96,6 +97,40 @@ async def test_who_is_to_fetch_and_has_no_links_as_its_group_begins_is_served_la
     await planning._patient(["a", "b"], {})
     assert (a.sends, a.aside) == (True, False) and c.state == "failed"
     assert (b.sends, b.aside, b.state) == (False, True, "waiting")
+
+
+async def test_a_link_that_is_taken_out_of_the_fabric_while_tree_ids_are_asked_for_ends_no_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plan was held against the fabric as it was then."""
+    lay_out = Planning.lay_out
+
+    async def meanwhile(self: Planning) -> None:
+        view, whole = self._t.view, self._t.view.graph
+        less = whole.copy()
+        less.remove_edges_from([*whole.edges])
+        self._t.order = msgspec.structs.replace(self._t.order, tree_ids=[])
+        ids = self._t.client.tree_ids
+
+        async def gone(count: int) -> list[int]:
+            found = await ids(count)
+            view.graph = less
+            return found
+
+        monkeypatch.setattr(self._t.client, "tree_ids", gone)
+        try:
+            await lay_out(self)
+        finally:
+            view.graph = whole
+            monkeypatch.setattr(self._t.client, "tree_ids", ids)
+        assert view.graph is whole
+
+    monkeypatch.setattr(Planning, "lay_out", meanwhile)
+    async with lab(star(4), rates=[20_000.0]) as it:
+        it.world.sizes["/srv/file"] = 1_000_000
+        asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        record = await it.end(await it.client.create_group(asked))
+    assert record["state"] == "done", record["error"]
 
 
 # ---- links ----
