@@ -173,17 +173,26 @@ class Injector:
 
     def mend(self) -> None:
         """After the block: undo what was never to end, so that the lab is whole for the next transfer. From the lab's
-        own thread. Raises LabError."""
+        own thread. Raises the error of the first that cannot be undone, when all others are."""
+        errors = list[DatacastError | OSError]()
         for index, fault in enumerate(self.faults):
             if index not in self.failed_ns or index in self._ended:
                 continue
-            if fault.kind == "link" and not fault.up:
-                self._set_link(fault, True)
-            elif fault.kind == "corrupt":
-                self._corrupt(fault, 0)
-            elif fault.kind not in ("link", "stop", "management", "master"):
-                self._end_fault(fault)
+            try:
+                self._undo(fault)
+            except (DatacastError, OSError) as error:
+                errors.append(error)
         self.interfaces.close()
+        if errors:
+            raise errors[0]
+
+    def _undo(self, fault: Fault) -> None:
+        if fault.kind == "link" and not fault.up:
+            self._set_link(fault, True)
+        elif fault.kind == "corrupt":
+            self._corrupt(fault, 0)
+        elif fault.kind not in ("link", "stop", "management", "master"):
+            self._end_fault(fault)
 
     # ---- doing it ----
     def _process(self, name: str) -> Process:

@@ -119,6 +119,23 @@ def test_a_bound_is_told_when_a_busy_machine_came_to_a_fault():
     assert (far.at_s, far.end_s) == (3600.0, 7200.0), "as planned, what has not come yet"
 
 
+def test_what_can_be_undone_is_undone_though_something_else_cannot():
+    """It stayed, and the lab was not whole for the next transfer."""
+    specs = ["link s0.0:1 down at 1ms", "link s0.1:1 down at 2ms"]
+    injector = Injector(planned(), parse_faults(specs, GRAPH, "dpdk"))
+    undone, injector.failed_ns = [], {0: 1, 1: 1}
+
+    def set_link(fault: Fault, up: bool) -> None:
+        if fault is injector.faults[0]:
+            raise LabError("its namespace is gone")
+        undone.append((fault.spec, up))
+
+    injector._set_link = set_link
+    with pytest.raises(LabError, match="its namespace is gone"):
+        injector.mend()
+    assert undone == [(injector.faults[1].spec, True)]
+
+
 @pytest.mark.root
 def test_an_agent_that_was_slow_goes_before_others_again(tmp_path):
     if not may_be_realtime():
