@@ -83,6 +83,8 @@ class Groups:
         self.placing = Placing(
             fabric, kept, self._live, self.admission, self.carried, self._do, self._spawn, self.divider.again
         )
+        self._joining: list[tuple[str, str]] = []
+        """Group and host, while it is written that the one is a receiver of the other."""
         self._return_s = 0.0
         self._plans = ThreadPoolExecutor(PLANS, "plans")
 
@@ -315,16 +317,21 @@ class Groups:
 
     async def add_receiver(self, group: str, host: str, dest_path: str | None = None) -> Record:
         """`dest_path`: where this one wants it, if elsewhere than the others. Raises Problem."""
+        await self._agents_return([host])
         record = self.get(group)
         requests.check_host(self.fabric, "host", host)
         requests.check_late(record.spec, host)
         if host not in record.receivers:
             requests.check_number(len(record.receivers) + 1)
             self.cordons.check([host])
-        await self._agents_return([host])
         if not self.fabric.nodes[host].registered:
             raise requests.no_agent(host)
-        return await self._do(group, Join(host, None if dest_path is None else requests.check_dest_path(dest_path)))
+        event = Join(host, None if dest_path is None else requests.check_dest_path(dest_path))
+        self._joining.append((group, host))  # from here on nobody takes it away
+        try:
+            return await self._do(group, event)
+        finally:
+            self._joining.remove((group, host))
 
     async def remove_receiver(self, group: str, host: str) -> Record:
         """Raises Problem."""
@@ -439,8 +446,9 @@ class Groups:
             self.divider.rewire()
 
     def _groups_of(self, host: str) -> list[str]:
-        """Those that have not ended and that it is a member of."""
-        return [r.id for r in self.unfinished() if host in r.spec.roots or host in r.receivers]
+        """Those that have not ended and that it is a member of, or will be in a moment."""
+        joining = {group for group, name in self._joining if name == host}
+        return [r.id for r in self.unfinished() if r.id in joining or host in r.spec.roots or host in r.receivers]
 
     def _ended(self, held: Held) -> None:
         group = held.record.id

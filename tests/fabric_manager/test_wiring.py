@@ -15,6 +15,7 @@ from datacast.fabric_manager.api import LinkSpec, NodeSpec, orders
 from datacast.fabric_manager.api.topology import LinkChange
 from datacast.fabric_manager.fabric import Fabric
 from datacast.fabric_manager.keys import Kept
+from datacast.fabric_manager.record import load
 from datacast.fabric_manager.requests import check_host
 from datacast.fabric_manager.told import FabricError, Registration
 from datacast.fabric_manager.wiring import Wiring
@@ -160,6 +161,31 @@ async def test_a_host_that_is_wanted_before_a_master_has_heard_of_it_is_waited_f
         ended = await it.end(group)
     states = {name: row["state"] for name, row in ended["receivers"].items()}
     assert states == dict.fromkeys(("h1", "h2", "h9"), "done")
+
+
+async def test_a_host_is_not_taken_away_while_it_is_written_that_a_group_has_it() -> None:
+    """The group had a receiver that was no host."""
+    async with lab(star(4), rates=[300.0]) as it:
+        group = await it.start("h0", ["h1"], 20_000_000)
+        await it.running(group, 1)
+        store, told = it.manager.groups.kept.store, list[str]()
+        put = store.put
+
+        async def written(key: str, value: str, *words: Any, **more: Any) -> int:
+            if key == f"groups/{group['id']}" and "h3" in load(value).receivers and not told:
+                try:
+                    await it.manager.groups.wiring.delete("h3")
+                    told.append("gone")
+                except Problem as problem:
+                    told.append(problem.code)
+            return await put(key, value, *words, **more)
+
+        store.put = written
+        await it.client.add_receiver(group["id"], "h3")
+        it.world.rates = [20_000.0]
+        ended = await it.end(group)
+        await it.client.remove_node("h3")
+    assert told == ["busy"] and ended["state"] == "done", (told, ended["error"])
 
 
 async def test_what_was_taken_away_is_shown_and_counted_no_more() -> None:
