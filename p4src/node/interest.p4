@@ -149,6 +149,7 @@ control Interest(inout headers_t hdr, inout metadata_t meta) {
 // Data: to everybody who waits for it, and into the store.
 control Data(inout headers_t hdr, inout metadata_t meta) {
     Trees() trees;
+    Prove() prove;
     Waiting() waiting;
     EndWaiting() end_waiting;
     Keep() keep;
@@ -167,6 +168,7 @@ control Data(inout headers_t hdr, inout metadata_t meta) {
                 meta.reason = REASON_UNWANTED;
             } else {
                 bit<8> count;
+                prove.apply(meta.node);
                 end_waiting.apply(hdr.datacast.seq, place, meta, tags);
                 events.count(EVENT_DATA);
                 if ((hdr.datacast.flags & FLAG_DUP) != 0) {

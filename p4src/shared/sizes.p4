@@ -26,7 +26,7 @@ const bit<16> GROWING_LEN = 38; // of growing_t
 const bit<32> FRONT_LEN = 34; // Ethernet, one label, the header
 
 // Times in microseconds.
-const bit<48> TREE_IDLE = 10000000;  // a tree unused for so long gives its place to another
+const bit<48> TREE_IDLE = 10000000;  // a tree that data came for and that is unused for so long gives its place to another
 const bit<48> CHILD_STALE = 1000000; // a child not heard of for so long does the same in a full table
 const bit<8> BATCH_MAX = 8; // numbers that receivers ask for at once: DC_BATCH_MAX
 const bit<48> WAITING_LIFE_MIN = 100000;
