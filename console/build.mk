@@ -20,7 +20,8 @@ $(CONSOLE)/vendor/.made: console/vendor.sha512 console/fetch
 	@cp $(NPM)/htm/preact/standalone.module.js $(@D)/preact.js
 	@cp $(NPM)/signals-core/dist/signals-core.mjs $(@D)/signals-core.js
 	@cp $(NPM)/uplot/dist/uPlot.esm.js $(@D)/uPlot.js; cp $(NPM)/uplot/dist/uPlot.min.css $(@D)/
-	@for name in htm signals-core uplot; do cp $(NPM)/$$name/LICENSE $(@D)/LICENSE.$$name; done
+	@cp $(NPM)/swagger-ui-dist/swagger-ui-bundle.js $(NPM)/swagger-ui-dist/swagger-ui.css $(@D)/; cp $(NPM)/swagger-ui-dist/NOTICE $(@D)/NOTICE.swagger-ui-dist
+	@for name in htm signals-core uplot swagger-ui-dist; do cp $(NPM)/$$name/LICENSE $(@D)/LICENSE.$$name; done
 	@sed -i '/^\/\/# sourceMappingURL/d' $(@D)/*.js
 	@touch $@
 

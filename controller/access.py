@@ -25,7 +25,7 @@ BODY_MAX = 2 << 20
 OPEN_BODY_MAX = 8 << 10
 """Of who shows no token: a sign-in is less, and there may be many."""
 BODY_S = 15.0
-OPEN = ("/healthz", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
+OPEN = ("/healthz", "/openapi.json", "/docs")
 """For everybody, but only to be read."""
 SESSION = "/console/session"
 """For everybody who comes from the console's own page: it takes the token in the body."""

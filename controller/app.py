@@ -77,6 +77,8 @@ def make_app(
         description="Reliable group data delivery: one source, many receivers, "
         "the same file, over edge-disjoint Steiner trees.",
         dependencies=ASKED,
+        docs_url=None,  # the console has it: FastAPI's own page takes its scripts from elsewhere
+        redoc_url=None,
         openapi_tags=[{"name": "groups"}, {"name": "sets"}, {"name": "fabric"}, {"name": "service"}],
     )
     install_problem_handlers(app)

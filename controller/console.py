@@ -32,6 +32,8 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
+DOCS_HEADERS = {**HEADERS, "content-security-policy": f"{HEADERS['content-security-policy']}; img-src 'self' data:"}
+"""Its style has pictures in it."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -60,7 +62,7 @@ def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
     known = files(folder())
     here = APIRouter(include_in_schema=False, dependencies=ASKED)
 
-    def file(name: str) -> Response:
+    def file(name: str, headers: dict[str, str] = HEADERS) -> Response:
         path = known.get(name)
         if path is None:
             raise Problem(
@@ -70,11 +72,16 @@ def router(client: FabricManagerClient, tokens: TokenFile | None) -> APIRouter:
                 what=name,
                 remedy="" if known else "make build",
             )
-        return FileResponse(path, media_type=TYPES[path.suffix], headers=HEADERS)
+        return FileResponse(path, media_type=TYPES[path.suffix], headers=headers)
 
     @here.get("/")
     async def index() -> Response:
         return file("index.html")
+
+    @here.get("/docs")
+    async def docs() -> Response:
+        """The REST API for people. It may ask for what the signed-in one may, so no script of it is anybody else's."""
+        return file("docs.html", DOCS_HEADERS)
 
     @here.get("/console/layout")
     async def layout() -> JSONResponse:

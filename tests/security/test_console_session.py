@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import httpx
@@ -112,3 +113,18 @@ async def test_cookies_of_other_programs_on_the_machine_end_no_session(tmp_path:
             cookie = f"{others}; datacast={secret}; z=1".encode("latin-1")
             answer = await http.get("/topology", headers={b"cookie": cookie})
             assert answer.status_code == 200, others
+
+
+@pytest.mark.skipif(console.folder() is None, reason="the console is not built")
+async def test_pages_take_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """A script there may order what the one who is signed in may. That of the REST API was whatever a server of others
+    had, and where none was to be reached that page was empty."""
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+    async with browser("http://127.0.0.1:9", path) as http:
+        for where in ("/", "/docs"):
+            page = await http.get(where)
+            assert page.status_code == 200 and "default-src 'self'" in page.headers.get("content-security-policy", "")
+            for address in re.findall(r'(?:src|href)="([^"]+)"', page.text):
+                assert (await http.get(f"/{address}")).status_code == 200, address
+        assert (await http.get("/redoc")).status_code == 401, "there is no such page"
