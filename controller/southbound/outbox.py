@@ -12,6 +12,8 @@ log = logging.getLogger("datacast.controller.switches")
 
 WAITING_MAX = 4096
 """Batches; a switch that has not taken so many is given up."""
+CROWDED = 512
+"""With so many, what can come again may as well wait until it does."""
 
 
 class Outbox:
@@ -31,6 +33,10 @@ class Outbox:
         except queue.Full:
             return False
         return True
+
+    @property
+    def crowded(self) -> bool:
+        return self._queue.qsize() >= CROWDED
 
     def flush(self, timeout_s: float) -> None:
         """Until everything before is out, but no longer than that."""

@@ -99,8 +99,9 @@ class Switches:
             for name, messages in self._roles.resign():
                 self._put(name, self._roles.seats[name].connection, messages)
             outboxes = [outbox for _, outbox in self._outboxes.values()]
+        end = time.monotonic() + RESIGN_S
         for outbox in outboxes:
-            outbox.flush(RESIGN_S)
+            outbox.flush(max(0.0, end - time.monotonic()))
             outbox.close()
         if self._server:
             self._server.stop()
@@ -331,8 +332,10 @@ class Switches:
 
     def p4_learned(self, name: str, address: int, number: int) -> None:
         with self._lock:
-            # What it sees before its tables were read is told again, or read with them.
-            stations = self._stations.get(name)
+            # What it sees before its tables were read is told again, or read with them; so is what it sees too often.
+            stations, outbox = self._stations.get(name), self._outboxes.get(name)
+            if outbox and outbox[1].crowded:
+                return
             if stations and (writes := stations.learned(address, number)):
                 self._send(name, list(writes))
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from wire_switch import config
 
+from datacast.controller.p4runtime.stations import STATIONS_MAX, Stations
+from datacast.controller.southbound import service
 from datacast.controller.southbound.config import parse
+from datacast.controller.southbound.outbox import WAITING_MAX
 from datacast.controller.southbound.service import Switches
 from datacast.controller.southbound.state import PortInfo
 
@@ -95,3 +100,45 @@ def test_an_end_that_is_told_late_leaves_the_next_session_alone() -> None:
     before = it.listing()
     it._p4_programmed("s0", "the one before")
     assert it.listing() == before
+
+
+def test_addresses_without_number_close_no_connection() -> None:
+    """A host that sends from ever other addresses: what was still to be written of them passed for a switch that takes
+    nothing any more, whose connection was closed, again and again."""
+    row = {"name": "s0", "p4runtime": {"address": "127.0.0.1:1"}, "ports": []}
+    it = Switches(parse({"switches": [row], "pipeline": {"json": "a", "p4info": "b"}}))
+    goes_on, sent, closed = threading.Event(), list[Any](), list[str]()
+
+    def send(messages: list[Any]) -> None:
+        goes_on.wait()
+        sent.extend(messages)
+
+    slow = SimpleNamespace(send=send, close=lambda: closed.append("s0"))
+    it.manager.sessions["s0"].connection = slow
+    it._stations["s0"] = Stations()
+    try:
+        for address in range(WAITING_MAX + 100):
+            it.p4_learned("s0", address, 1)
+    finally:
+        goes_on.set()
+    it._outboxes["s0"][1].flush(60)
+    assert not closed and it.listing().switches[0].problems == []
+    known = len(it._stations["s0"].view())
+    assert known == len([one for one in sent if one.kind == "insert"]) / 2 < WAITING_MAX
+    it.p4_learned("s0", WAITING_MAX, 1)  # which the switch tells of again, as it does not know it
+    assert len(it._stations["s0"].view()) == min(known + 1, STATIONS_MAX)
+
+
+def test_a_controller_that_stops_waits_for_all_its_switches_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second for each of a hundred that stand still was longer than a service manager waits."""
+    now, waited = [0.0], list[float]()
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    it = switches()
+
+    def flush(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += min(seconds, 0.2)
+
+    it._outboxes = {name: (None, SimpleNamespace(flush=flush, close=lambda: None)) for name in "abcde"}
+    it.stop()
+    assert len(waited) == 5 and now[0] == pytest.approx(service.RESIGN_S)
