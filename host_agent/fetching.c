@@ -95,6 +95,8 @@ bool fetching_waits(const struct group *g, struct fault *why)
   return g->fetching != NULL && g->state == GROUP_RUNNING && objects_wait(g->fetching->objects, why);
 }
 
+struct file *fetching_file(const struct group *g) { return g->fetching->file; }
+
 bool fetching_over(struct group *g)
 {
   struct fetching *f = g->fetching;

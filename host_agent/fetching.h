@@ -14,6 +14,8 @@ bool fetching_order(struct group *g, const json_t *part, json_t *result, struct 
 void fetching_go_on(struct group *g) __attribute__((nonnull));
 /* An origin refuses what it is asked, for now, and is asked again. False: none does. */
 bool fetching_waits(const struct group *g, struct fault *why) __attribute__((nonnull));
+/* What it fetches into, also when that has its name; NULL once the group has failed. */
+struct file *fetching_file(const struct group *g) __attribute__((nonnull));
 /* All is there: requests that are under way break off. False: some still write into the file. */
 bool fetching_over(struct group *g) __attribute__((nonnull));
 /* Tell the digests of all blocks that this host holds again. */

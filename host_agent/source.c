@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetching.h"
 #include "receiver.h"
 #include "sendable.h"
 #include "sending.h"
@@ -301,6 +302,8 @@ bool source_open(struct group *g, const char *path, const json_t *part, struct f
 bool source_share(struct group *g, struct fault *why)
 {
   struct file *f = receiver_file(g); /* the renamed file is the same one */
+  if (f == NULL && g->fetching != NULL)
+    f = fetching_file(g);
   if (f == NULL)
     return fault_set(why, "bad_request", "this host has finished its part: no tree can begin here any more");
   return begin(g, receiver_name(g), f, why);

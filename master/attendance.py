@@ -117,11 +117,10 @@ class Attendance:
         if self._t.finale or not all(m.final or m.aside for m in self._crew.receivers):
             return
         waiting = [m for m in self._crew.receivers if m.aside and not m.final]
-        if waiting and not self._t.tree_ids:
-            for member in waiting:
-                why = f"no trees lead to {member.name}, as whoever fetched did so alone: order it in another group"
-                member.fail("no_trees", why)
-            self._t.wake.set()
+        if waiting and not self._t.tree_ids:  # whoever fetched did so alone
+            if not self._t.renew:
+                self._t.renew = True
+                self._t.tell_now()
             return
         self._t.finale = True
         for member in waiting:
@@ -156,7 +155,7 @@ class Attendance:
         if not addr:
             member.fail("no_agent", f"host {name} has no agent")
         elif self._t.forest is not None and not self._t.forest.knows(name):
-            log.warning("group %s: %s has joined the fabric since: another master plans for it, too", self._t.id, name)
+            log.warning("group %s: no tree of this master reaches %s: another plans for it, too", self._t.id, name)
             member.aside = self._t.renew = True
             self._t.tell_now()
         elif self._t.finale:

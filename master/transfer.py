@@ -86,8 +86,8 @@ class Transfer:
         self.reactions: list[Reaction] = list(order.reactions)
         # SlowReceivers, and Attendance:
         self.renew = False
-        """Plans have used its tree ids up, or somebody is wanted whom the fabric did not have when it began: another
-        master is to go on with new trees."""
+        """Its tree ids are used up, or there are none, or somebody is wanted whom the fabric did not have as it began:
+        another master is to go on with new trees."""
         # Figures:
         self.first_ns: int | None = order.adopt.first_ns if order.adopt else None
         self.source_trees: dict[str, SourceTree] = {}

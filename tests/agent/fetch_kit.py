@@ -43,6 +43,13 @@ class Fetcher:
     def open(self, url: str, etag: str = "") -> Message:
         return self.open_all({"objects": [{"url": url, **({"etag": etag} if etag else {})}]})
 
+    def open_alone(self, url: str, etag: str) -> Message:
+        """b fetches for itself: there are no trees."""
+        everyone = {"size": self.size, "piece": PIECE, "per_block": PER_BLOCK, "source": "b", "lease_ms": 20_000}
+        everyone |= {"origin": {"objects": [{"url": url, "etag": etag}]}, "trees": []}  # type: ignore[dict-item]
+        part: Message = {"role": "receiver", "dest": str(self.net.agents["b"].folder / "got"), "fetches": True}
+        return self.ask("open", part, everyone)
+
     def open_all(self, origin: Message, **more: object) -> Message:
         """`origin`: as `open` has it; `more`: what else it says to all."""
         tree = {"id": 8, "rate_init_bps": 10**9, "rate_max_bps": 10**9, "delta_bps": 10**7, "interval_us": 1000}

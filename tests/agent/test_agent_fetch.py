@@ -63,6 +63,27 @@ def test_what_is_fetched_reaches_the_file_and_those_below_while_it_is_fetched(fe
     assert nginx.sent() == SIZE, "each byte left the origin once"
 
 
+@pytest.mark.parametrize("first", [20, 41], ids=["while it fetches", "when it has all"])
+def test_a_host_that_fetches_alone_sends_what_it_has_when_another_joins(
+    fetcher: Fetcher, nginx: Nginx, first: int
+) -> None:
+    path = random_file(nginx.www / "object", SIZE)
+    url = f"{nginx.url}/object"
+    etag = fetcher.stat(url)["etag"]
+    assert (answer := fetcher.open_alone(url, etag))["ok"], answer
+    fetcher.fetch(0, first)
+    fetcher.client.wait(lambda: len(fetcher.told()) == first, "what was ordered")
+    if first == 41:
+        fetcher.client.wait(lambda: fetcher.client.event("done", "b"), "b is done")
+    assert (answer := fetcher.open(url, etag))["ok"], answer
+    fetcher.fetch()
+    fetcher.pass_on()
+    for name in "ab":
+        assert digest(fetcher.net.agents[name].folder / "got") == digest(path)
+    until(lambda: nginx.sent() >= SIZE, "what nginx has sent: it says so a moment later")
+    assert nginx.sent() == SIZE, "each byte left the origin once"
+
+
 def test_an_object_that_changes_is_no_mixture(fetcher: Fetcher, nginx: Nginx) -> None:
     random_file(nginx.www / "object", SIZE)
     url = f"{nginx.url}/object"

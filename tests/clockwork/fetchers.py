@@ -5,7 +5,7 @@ many seconds, and how many of the eight. Prints what became of the group as JSON
 What befalls them: `pause`, `kill`, `starve` (nothing is carried while they are silent), `refuse` (their origin does,
 from the first question on), `deny` (later, while they fetch), `change` (they say that it is another object now),
 `crawl` (what they ask for from then on comes CRAWLS times as slowly), `leave` (they are taken out of the group), `lead`
-(the same, and of the eight the first ones, where requests begin)."""
+(the same, and of the eight the first ones, where requests begin), `join` (one fetches alone, another joins)."""
 
 from __future__ import annotations
 
@@ -82,16 +82,18 @@ async def until_gone(agent: Agent | None, group: str) -> None:
 
 
 async def _group(cluster: Cluster, origin: Origin, what: str, for_s: float, many: int, gone: Gone) -> Outcome:
-    names = list(cluster.hosts)
-    fetchers = names[:FETCHERS]
+    names, alone = list(cluster.hosts), what == "join"
+    fetchers = names[: 1 if alone else FETCHERS]
     wrong = dict.fromkeys(fetchers[FETCHERS - many :], WRONG[what]) if what in WRONG else {}
     origin.wrong = wrong if what == "refuse" else {}
     await asyncio.sleep(1.0)
-    spec = {"url": URL, "receivers": names, "fetchers": fetchers, "dest_path": "/srv/f"}
+    spec = {"url": URL, "receivers": fetchers if alone else names, "fetchers": fetchers, "dest_path": "/srv/f"}
     async with PlainClient(cluster.urls) as client:
         began = cluster.loop.now
         group = (await client.create_group(spec, by="people", key="fetch"))["id"]
         await asyncio.sleep(HARM_AT_S)
+        if alone:
+            await client.add_receiver(group, names[1])
         cluster.plane.share = 0.0 if what == "starve" else 1.0
         if what == "starve":
             await asyncio.sleep(STARVED_S)
@@ -103,7 +105,7 @@ async def _group(cluster: Cluster, origin: Origin, what: str, for_s: float, many
             await client.remove_receiver(group, name)
             await until_gone(cluster.agents[name].agent, group)
             origin.left.add(name)
-        spared = bool(wrong or origin.slow or leaving)
+        spared = bool(wrong or origin.slow or leaving or alone)
         slots = [cluster.agents[name] for name in fetchers[FETCHERS - many :] if not spared]
         origin.busy_to = cluster.loop.now + for_s + BUSY_S if what == "busy" else 0.0
         await asyncio.gather(*(slot.kill(for_s) if what in ("kill", "busy") else slot.pause(for_s) for slot in slots))

@@ -99,6 +99,12 @@ def test_fetchers_that_are_taken_out_of_the_group_are_done_without(what: str, ma
     assert told["again"] <= many * 15 * EACH, told
 
 
+@pytest.mark.parametrize("size", [SIZE, 6 << 20], ids=["while it fetches", "as it has all"])
+def test_who_joins_a_host_that_fetches_alone_gets_it_from_there(size: int) -> None:
+    told = fetch(size, "join", 0, 1)
+    assert told["there"] == ["0", "1"] and told["asked"] == told["blocks"] and told["gone"] == 0, told
+
+
 def test_an_object_that_becomes_another_one_ends_the_group() -> None:
     assert fetch(SIZE, "change", 0, 1, "failed")["error"]["code"] == "changed"
 

@@ -72,6 +72,25 @@ def test_a_late_receiver_gets_it_from_those_that_have_it(place) -> None:
     assert {one.client for one in asked} == {addresses[name] for name in HOSTS[:3]}
 
 
+def test_who_joins_a_host_that_fetches_alone_gets_it_from_there(place) -> None:
+    """Another master goes on, with trees: the group was `partial` for want of them."""
+    it, _ = place
+    data = os.urandom(3 << 20)
+    with Paced(it.lab.plan.root_address, next(PORTS), data, 300_000) as origin:
+        it.allow({"prefix": origin.url.removesuffix("object")})
+        spec = {"url": origin.url, "receivers": HOSTS[:1], "dest_path": "alone"}
+        group = it.lab.rest_json("POST", "/groups", spec)
+        eventually(lambda: len(origin.given) > 6, 60, "the first blocks are asked for")
+        it.lab.rest_json("POST", f"/groups/{group['id']}/receivers", {"host": HOSTS[4]})
+        group = eventually(lambda: ended(it, group["id"]), 60, "its end")
+        assert group["state"] == "done" and set(group["receivers"]) == {HOSTS[0], HOSTS[4]}, group
+        assert all((it.lab.host_folder(name) / "alone").read_bytes() == data for name in group["receivers"])
+        addresses = [it.lab.plan.machine_of(name).address for name in HOSTS]
+        asked = origin.asked_by(*addresses)
+    assert sum(one.end - one.first for one in asked) == len(data), "each byte left the origin once"
+    assert {one.client for one in asked} == {addresses[0]}
+
+
 def ended(it, group: str) -> dict | None:
     record = it.lab.rest_json("GET", f"/groups/{group}")
     return record if record["state"] in ("done", "failed", "cancelled", "partial") else None

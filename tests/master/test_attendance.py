@@ -64,17 +64,19 @@ def test_who_is_cut_off_for_too_long_hears_whether_it_is_links_or_trees_that_lac
     assert [m.aside for m in members] == [False, bool(aside_s), bool(aside_s)] and len(told) == 2 * bool(aside_s)
 
 
-async def test_who_comes_to_a_host_that_fetches_alone_fails_for_want_of_trees() -> None:
-    """The group never ended."""
+async def test_who_comes_to_a_host_that_fetches_alone_waits_for_a_master_with_trees() -> None:
+    """It failed for want of them."""
     alone, late = receiver("alone", MB, 0.0), receiver("late", 0, 0.0)
     late.aside = True
-    transfer = SimpleNamespace(finale=False, tree_ids=[], wake=SimpleNamespace(set=lambda: None))
+    transfer = SimpleNamespace(finale=False, tree_ids=[], renew=False, tell_now=Mock())
     attendance = Attendance(transfer, SimpleNamespace(receivers=[alone, late]), None, None)  # type: ignore[arg-type]
     await attendance.serve_those_aside()
-    assert late.state == "running"
+    assert not transfer.renew
     alone.state = "done"
-    await attendance.serve_those_aside()
-    assert late.error is not None and late.error.code == "no_trees" and late.final
+    for _ in range(2):
+        await attendance.serve_those_aside()
+    assert transfer.renew and not late.final and not transfer.finale
+    transfer.tell_now.assert_called_once()
 
 
 @pytest.mark.parametrize(("came", "far"), [(0, True), (0, False), (1, True)])
