@@ -295,7 +295,11 @@ bool target_drop_left(const struct roots *roots, const char *dest, const char *g
   struct left_place at;
   struct fault why;
   struct stat st;
-  int fd = left_at(roots, dest, group, &at, &why) ? open_left(&at, dest, group, O_RDONLY, &st, &why) : -1;
+  int fd = left_at(roots, dest, group, &at, &why) ? open_left(&at, dest, group, O_RDWR, &st, &why) : -1;
+  if (fd >= 0 && is_anothers(fd)) { /* that went on with it */
+    close(fd);
+    fd = -1;
+  }
   int dir = fd < 0 ? -1 : root_open(at.root, at.folder, O_PATH | O_DIRECTORY, 0);
   struct file *file = fd < 0 ? NULL : file_new(fd);
   struct job *j = dir < 0 || file == NULL ? NULL : job_new(JOB_DROP);

@@ -154,6 +154,18 @@ static void what_another_host_receives_there_gets_no_name(struct worker *w)
   CHECK(access(dest, F_OK) == 0 && unlink(dest) == 0);
 }
 
+/* An agent that was killed had it before; of two that share the folder the other one has gone on with it. */
+static void what_another_host_goes_on_with_is_not_taken_from_it(struct worker *w)
+{
+  struct target t, other;
+  CHECK(strcmp(opened(&t, "g"), "") == 0);
+  target_close(&t, true, w);
+  CHECK(strcmp(opened(&other, "g"), "") == 0 && other.resumed);
+  CHECK(!target_drop_left(&roots, dest, "g", w) && faccessat(other.dir, other.temp, F_OK, 0) == 0);
+  target_close(&other, true, w);
+  CHECK(target_drop_left(&roots, dest, "g", w) && !target_drop_left(&roots, dest, "g", w));
+}
+
 int main(void)
 {
   char folder[] = "/tmp/datacast-target-XXXXXX";
@@ -166,6 +178,7 @@ int main(void)
   what_cannot_be_opened_just_now_stays(&w);
   what_has_no_room_just_now_stays(&w);
   what_another_host_receives_there_gets_no_name(&w);
+  what_another_host_goes_on_with_is_not_taken_from_it(&w);
   what_is_finished_late_is_whole(&w, true);
   what_is_finished_late_is_whole(&w, false);
   worker_close(&w);
