@@ -419,6 +419,8 @@ bool source_file_open(struct group *g, const char *path, const json_t *part, str
   s->rest = (struct timer){.fire = hash_rest, .at = DC_NEVER};
   g->local = s;
   loop_timer(h->loop, &s->check, h->loop->now + CHECK_EVERY);
+  if (unfinished != NULL) /* somebody wants it after all */
+    left_settle(&g->all->left, unfinished, true);
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,22 @@ def test_a_source_of_what_was_left_looks_at_it_again_and_goes_on(pair: Net, tmp_
     left.unlink()
     transfer.client.wait(lambda: transfer.client.event("failed", "b"), "b has seen that its file is gone")
     assert transfer.client.event("failed", "b")["code"] == "not_found"
+
+
+def test_what_is_sent_of_a_group_that_broke_off_is_not_taken_away(pair: Net, tmp_path: Path) -> None:
+    """What an agent had as it was killed goes after ten leases: not what it sends by then."""
+    path = random_file(tmp_path / "src", SIZE)
+    left, folder = break_off(pair, path), pair.agents["b"].folder
+    other = folder / ".other.datacast-g-3"
+    other.write_bytes(b"nobody wants it")
+    pair.agents["b"].stop()
+    rows = [["g-1", str(folder / "got"), 1000], ["g-3", str(folder / "other"), 1000]]
+    (folder / ".b.datacast-left").write_text(json.dumps(rows))
+    pair.start("b")
+    transfer = second(pair, path, wants={"a": HAD})
+    assert all(r["ok"] for r in transfer.open().values())
+    until(lambda: not other.exists(), "ten leases")
+    assert left.exists() and transfer.status()["b"]["state"] == "running"
 
 
 def test_another_cut_is_refused(pair: Net, tmp_path: Path) -> None:
