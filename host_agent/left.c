@@ -12,6 +12,7 @@
 #include "group.h"
 #include "receiver.h"
 #include "target.h"
+#include "worker.h"
 
 struct left_part {
   struct left_part *next;
@@ -44,31 +45,99 @@ static json_t *rows_of(const struct left *l)
   return rows;
 }
 
-/* Somebody else's file of that name is not written to. */
-static bool write_note(int dir, const char *name, const json_t *rows)
+/* ---- in a thread ---- */
+
+static bool put(int fd, const uint8_t *p, uint64_t n)
 {
-  (void)unlinkat(dir, name, 0);
-  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  bool ok = fd >= 0 && json_dumpfd(rows, fd, JSON_COMPACT) == 0;
-  return (fd < 0 || close(fd) == 0) && ok;
+  while (n > 0) {
+    ssize_t some = write(fd, p, (size_t)n);
+    if (some < 0 && errno == EINTR)
+      continue;
+    if (some <= 0)
+      return false;
+    p += some;
+    n -= (uint64_t)some;
+  }
+  return true;
+}
+
+/* The job's bytes under its name. Somebody else's file of the temporary one is not written to. */
+static bool replace(const struct job *j)
+{
+  (void)unlinkat(j->dir, j->temp, 0);
+  int fd = openat(j->dir, j->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  bool ok = fd >= 0 && put(fd, j->bytes, j->len) && (!j->sync || fsync(fd) == 0);
+  int error = errno;
+  if (fd >= 0)
+    close(fd);
+  if (ok && renameat(j->dir, j->temp, j->dir, j->name) == 0)
+    return true;
+  error = ok ? errno : error;
+  (void)unlinkat(j->dir, j->temp, 0);
+  errno = error;
+  return false;
+}
+
+/* The note is there as it was, or as it is to be, also where the power goes: one of before could name what was to be kept. */
+static void write_note(struct job *j)
+{
+  bool done = j->len > 0 ? replace(j) : unlinkat(j->dir, j->name, 0) == 0;
+  j->error = done || (j->len == 0 && errno == ENOENT) ? 0 : errno;
+  int dir = done && j->sync ? openat(j->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (dir < 0)
+    return;
+  (void)fsync(dir);
+  close(dir);
+}
+
+/* ---- */
+
+static void saved(struct job *j)
+{
+  struct left *l = j->owner;
+  if (j->error != 0)
+    log_warn("%s/%s cannot be written (%s): files that nobody goes on with stay",
+             l->groups->host->dest_roots.root->path, j->name, strerror(j->error));
+  l->saving = false;
+  if (l->again)
+    left_save(l);
+}
+
+static void save(struct left *l)
+{
+  const struct host *h = l->groups->host;
+  json_t *rows = rows_of(l);
+  l->lane = l->lane == NULL ? lane_new() : l->lane;
+  char *text = json_array_size(rows) == 0 ? NULL : json_dumps(rows, JSON_COMPACT);
+  struct job *j = json_array_size(rows) > 0 && text == NULL ? NULL : job_new(JOB_CALL);
+  json_decref(rows);
+  if (j == NULL) { /* the next one says all */
+    free(text);
+    return;
+  }
+  j->bytes = (uint8_t *)text;
+  j->len = text == NULL ? 0 : strlen(text);
+  j->dir = fcntl(h->dest_roots.root->fd, F_DUPFD_CLOEXEC, 3);
+  j->sync = h->sync;
+  j->lasts = true;
+  note_name(l, j->name, "");
+  note_name(l, j->temp, ".new");
+  j->call = write_note;
+  j->done = saved;
+  j->owner = l;
+  l->saving = true;
+  l->again = false;
+  worker_submit(h->disk, j, l->lane);
 }
 
 void left_save(struct left *l)
 {
-  char name[NOTE_NAME], fresh[NOTE_NAME];
   if (l->groups == NULL || l->groups->host->dest_roots.n == 0)
     return;
-  const struct root *root = l->groups->host->dest_roots.root;
-  json_t *rows = rows_of(l);
-  note_name(l, name, "");
-  note_name(l, fresh, ".new");
-  if (json_array_size(rows) == 0) {
-    (void)unlinkat(root->fd, name, 0);
-  } else if (!write_note(root->fd, fresh, rows) || renameat(root->fd, fresh, root->fd, name) < 0) {
-    log_warn("%s/%s cannot be written (%s): files that nobody goes on with stay", root->path, name, strerror(errno));
-    (void)unlinkat(root->fd, fresh, 0);
-  }
-  json_decref(rows);
+  if (l->saving)
+    l->again = true;
+  else
+    save(l);
 }
 
 static json_t *read_note(const struct left *l)
@@ -162,8 +231,12 @@ void left_settle(struct left *l, const char *group, bool keep)
 void left_close(struct left *l)
 {
   loop_timer(l->groups->host->loop, &l->over, DC_NEVER);
-  left_save(l);
+  if (l->groups->host->dest_roots.n > 0)
+    save(l); /* behind one that is under way */
+  worker_forget(l->groups->host->disk, l);
   while (l->first != NULL)
     drop(l, &l->first, true);
+  lane_unref(l->lane);
+  l->lane = NULL;
   l->groups = NULL;
 }

@@ -1,8 +1,6 @@
 #include "ahead.h"
 #include "datapath/lock.h"
 #include "fetch.h"
-#include "folder.h"
-#include "sha256.h"
 #include "unpack.h"
 #include "xattrs.h"
 
@@ -101,6 +99,7 @@ struct job *job_new(enum job_kind kind)
   struct job *j = calloc(1, sizeof *j);
   if (j != NULL) {
     j->kind = kind;
+    j->lasts = kind == JOB_NOTE;
     j->dir = -1;
   }
   return j;
@@ -114,7 +113,7 @@ static void job_free(struct job *j)
   if (j->walking != NULL)
     folder_free(j->walking->folder);
   free(j->walking);
-  if (j->kind == JOB_READ)
+  if (j->kind == JOB_READ || j->kind == JOB_CALL)
     free(j->bytes);
   if (j->dir >= 0)
     close(j->dir);
@@ -344,6 +343,9 @@ static void run(struct worker *w, struct job *j, uint8_t *buffer)
   case JOB_LOOK:
     j->error = folder_same(j->file->folder, &j->looked, (uint32_t)j->len) ? 0 : ESTALE;
     break;
+  case JOB_CALL:
+    j->call(j);
+    break;
   case JOB_DROP:
     if (j->dir >= 0)
       unpack_drop(j->dir, j->temp);
@@ -454,7 +456,7 @@ static void *work(void *arg)
     call_one(w); /* for what this thread leaves */
     bool stop = w->stop;
     pthread_mutex_unlock(&w->lock);
-    if (stop && j->kind != JOB_NOTE)
+    if (stop && !j->lasts)
       skip(j);
     else
       run(w, j, buffer);

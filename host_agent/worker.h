@@ -64,6 +64,7 @@ enum job_kind {
   JOB_WALK,     /* of the directory `file`, as `walking` says */
   JOB_LOOK,     /* is the directory `file` what it was: `len` entries from `looked` on; ESTALE: it is not */
   JOB_FETCH,    /* ask an origin: `fetch` says what (fetch.h) */
+  JOB_CALL,     /* `call`, which sets `error`; `bytes` are the job's */
   JOB_DROP      /* close the file: the last owner frees an unlinked file's blocks, which takes time; with `dir`, what an
                  * agent that was killed had unpacked of it goes first */
 };
@@ -83,6 +84,7 @@ struct job {
   struct file *file; /* NULL or one reference, given back by the worker's side of the job's end */
   uint64_t off, len;
   bool flush, sync;
+  bool lasts; /* it is done also where the agent ends */
   bool begins, ends;
   uint8_t generation; /* of the block's bytes: what was dropped is not hashed together with what came instead */
   bool
@@ -93,7 +95,7 @@ struct job {
   bool bundle;                /* JOB_FINISH: the file is a directory's stream, and becomes the directory */
   bool keep;                  /* JOB_FINISH that the agent's end breaks off: leave the temporary file */
   int stopping;               /* JOB_FINISH: STOP_DROP or STOP_KEEP when it is broken off; atomic */
-  uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ: its own */
+  uint8_t *bytes;             /* JOB_WRITE: of `stages`, which `done` gives them back to; JOB_READ, JOB_CALL: its own */
   struct stages *stages;
   struct ahead_block *block;             /* JOB_HASH: of the loop, which `done` gives it back to */
   struct fetch *fetch;                   /* JOB_FETCH: owned */
@@ -103,6 +105,7 @@ struct job {
   unsigned above;                        /* JOB_FINISH: folders above `dir` that may be new, too */
   char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
   char mark[MARK_LEN];                   /* JOB_FINISH: what the file is marked with; "": with nothing */
+  void (*call)(struct job *j);           /* JOB_CALL */
   /* result */
   int error;     /* errno; -1: the file was shorter than off + len */
   bool digested; /* JOB_WRITE: `digest` is the block's */

@@ -220,7 +220,7 @@ def test_an_agent_that_is_stopped_keeps_what_it_has_and_goes_on_with_it(pair: Ne
     second = again(pair, tmp_path)
     assert finish(second)["blocks_resumed"] == HAD
     second.close()
-    assert pair.agents["b"].leftovers() == [] and not note(pair).exists()
+    until(lambda: pair.agents["b"].leftovers() == [] and not note(pair).exists(), "nothing left")
 
 
 def test_what_a_stopped_agent_kept_of_a_group_that_is_over_goes(pair: Net, tmp_path: Path) -> None:
