@@ -11,6 +11,7 @@
 
 struct registration;
 struct led;
+struct room;
 
 struct host {
   const char *name;      /* this node's, as in the topology */
@@ -29,6 +30,8 @@ struct host {
   uint16_t fixed_ports; /* from the command line; behind them stand slots for tunnels */
   struct led *led;      /* where these lead (registrant.c); owned */
   struct roots dest_roots, source_roots;
+  struct room *room;    /* in dest_roots, as it was found last (registrant.c); owned; NULL: it was not yet */
+  bool looking;         /* it is being looked for */
   const char *key_file; /* this agent's private key, never sent; NULL: it has none */
   struct security security;
   bool sync;         /* fsync before the rename */

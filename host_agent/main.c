@@ -252,6 +252,7 @@ out:
   if (code != 0)
     log_error("%s", why.text);
   free(a->host.led);
+  free(a->host.room);
   tls_close(a->host.security.ctx);
   roots_close(&a->host.dest_roots);
   roots_close(&a->host.source_roots);

@@ -6,6 +6,7 @@
 
 #include "datapath/counters.h"
 #include "datapath/tunnel.h"
+#include "worker.h"
 
 static const struct engine_node *the_node(void *arg, unsigned i)
 {
@@ -21,9 +22,64 @@ static json_t *paths(const struct roots *r)
   return list;
 }
 
+/* ---- room in the folders for received files ---- */
+
+struct room {
+  const struct roots *in;
+  struct statvfs is[ROOTS_MAX];
+};
+
+/* In a thread: a disk that hangs holds up no heartbeat. */
+static void look_for_room(struct job *j)
+{
+  struct room *r = (struct room *)(void *)j->bytes;
+  for (unsigned i = 0; i < r->in->n; i++)
+    if (fstatvfs(r->in->root[i].fd, &r->is[i]) != 0)
+      r->is[i] = (struct statvfs){.f_frsize = 1};
+}
+
+static void found_room(struct job *j)
+{
+  struct host *h = j->owner;
+  free(h->room);
+  h->room = (struct room *)(void *)j->bytes;
+  h->looking = false;
+  j->bytes = NULL;
+}
+
+static void ask_for_room(struct host *h)
+{
+  struct room *r = h->looking ? NULL : malloc(sizeof *r);
+  struct job *j = r == NULL ? NULL : job_new(JOB_CALL);
+  if (j == NULL) {
+    free(r);
+    return;
+  }
+  r->in = &h->dest_roots;
+  j->bytes = (uint8_t *)r;
+  j->call = look_for_room;
+  j->done = found_room;
+  j->owner = h;
+  h->looking = true;
+  worker_submit(h->disk, j, NULL);
+}
+
+/* In the order of `dest_roots`: [free, size] in bytes. */
+static json_t *disks(const struct host *h)
+{
+  json_t *list = json_array();
+  for (unsigned i = 0; i < h->dest_roots.n; i++) {
+    const struct statvfs *s = &h->room->is[i];
+    json_array_append_new(list, json_pack("[I,I]", (json_int_t)s->f_bavail * (json_int_t)s->f_frsize,
+                                          (json_int_t)s->f_blocks * (json_int_t)s->f_frsize));
+  }
+  return list;
+}
+
 static void describe(void *arg, json_t *m)
 {
-  const struct host *h = arg;
+  struct host *h = arg;
+  ask_for_room(h); /* for the first heartbeat */
   json_object_set_new(m, "kind", json_string("host"));
   json_object_set_new(m, "addr", json_string(h->addr));
   json_object_set_new(m, "dest_roots", paths(&h->dest_roots));
@@ -115,19 +171,12 @@ static void lead_all(struct host *host)
     lead(host->shards, p, host->led);
 }
 
-/* Room in each folder for received files, in the order of `dest_roots`: [free, size] in bytes. */
 static void beat(void *arg, json_t *m)
 {
   struct host *host = arg;
-  json_t *list = json_array();
-  for (unsigned i = 0; i < host->dest_roots.n; i++) {
-    struct statvfs s;
-    if (fstatvfs(host->dest_roots.root[i].fd, &s) != 0)
-      s = (struct statvfs){.f_frsize = 1};
-    json_array_append_new(list, json_pack("[I,I]", (json_int_t)s.f_bavail * (json_int_t)s.f_frsize,
-                                          (json_int_t)s.f_blocks * (json_int_t)s.f_frsize));
-  }
-  json_object_set_new(m, "disks", list);
+  if (host->room != NULL)
+    json_object_set_new(m, "disks", disks(host));
+  ask_for_room(host);
   lead_all(host);
 }
 

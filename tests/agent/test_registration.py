@@ -123,6 +123,25 @@ def test_a_fabric_manager_that_hangs_is_followed_by_the_next(make_net: Callable[
     second.close()
 
 
+def test_a_disk_that_does_not_answer_holds_up_no_heartbeat(make_net: Callable[[Path], Net], tmp_path: Path) -> None:
+    shim, hold = tmp_path / "slow_room.so", tmp_path / "hold"
+    run("cc", "-shared", "-fPIC", "-o", str(shim), str(Path(__file__).with_name("slow_room.c")))
+    hold.touch()
+    net = join_pair(make_net(PLAIN))
+    manager = Manager(net)
+    environment = {"LD_PRELOAD": str(shim), "HOLD": str(hold)}
+    net.start("a", "--fabric-manager", "198.18.0.1:7500", environment=environment)
+    assert manager.accept()["type"] == "register"
+    manager.send({"type": "registered", "node": "a", "heartbeat_ms": 50})
+    for _ in range(3):
+        assert "disks" not in manager.next_of("heartbeat")
+    hold.unlink()
+    until(lambda: "disks" in manager.next_of("heartbeat"), "the room there is")
+    (room,) = manager.next_of("heartbeat")["disks"]
+    assert 0 <= room[0] <= room[1] > 0
+    manager.close()
+
+
 def test_registration_heartbeat_and_links(manager_net: tuple[Net, Manager]) -> None:
     net, manager = manager_net
     message = manager.accept()
