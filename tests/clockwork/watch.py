@@ -209,6 +209,8 @@ class Watch:
     def shares(self, groups: Any) -> None:
         """Of a fabric manager that leads: what it gives out fits into the links."""
         divider = groups.divider
+        if divider._pending:  # what has just changed is computed within milliseconds
+            return
         used: dict[tuple[str, str], float] = defaultdict(float)
         for group, known in divider._groups.items():
             rates = divider.share_of(group)
