@@ -65,10 +65,12 @@ def make_app(
     rate: float = 0,
     audit: Audit | None = None,
     sites: Coordinator | None = None,
+    until: float | None = None,
 ) -> FastAPI:
     """`switches`: those that this controller programs, None where they need no programming. `tokens`: None where
     everybody who reaches the address may do everything. `rate`: requests a second of one token, 0: any number.
-    `audit`: where it is written who changed what. `sites`: groups may reach to other sites."""
+    `audit`: where it is written who changed what. `sites`: groups may reach to other sites. `until`: when the
+    certificate of REST ends, where it has one of its own."""
     from datacast.controller.southbound import rest
 
     app = FastAPI(
@@ -236,7 +238,7 @@ def make_app(
             fabric = Fabric(await client.health(), await client.totals(), await client.hosts())
         except Problem:
             fabric = None
-        return Response(render(own, FabricMetrics(fabric, client.security.until)), media_type=CONTENT_TYPE)
+        return Response(render(own, FabricMetrics(fabric, client.security.until, until)), media_type=CONTENT_TYPE)
 
     @app.get(
         "/healthz",

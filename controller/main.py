@@ -62,7 +62,7 @@ async def run(args: argparse.Namespace) -> None:
         if peers is not None:
             coordinator, agents = coordinate(client, security, peers)
             coordinator.start()
-        app = make_app(client, switches, tokens, args.rate, audit, coordinator)
+        app = make_app(client, switches, tokens, args.rate, audit, coordinator, rest_until(args))
         server = HttpServer(app, listen(args.listen), context, connections=args.connections)
         if switches is not None:
             switches.start()  # first: a controller that cannot drive its switches does not say that it is there
@@ -102,7 +102,7 @@ def sites(args: argparse.Namespace, security: tls.Security) -> tuple[Peers, ssl.
             "--sites needs --tls-ca, --tls-cert and --tls-key: sites know each other by their authorities"
         )
     ca, cert, key = security.identity.files
-    if args.rest_cert and args.rest_key:
+    if args.rest_cert:
         tls.Identity(ca, args.rest_cert, args.rest_key, "controller")  # it is what other sites are shown
         cert, key = args.rest_cert, args.rest_key
     peers = Peers(Directory(Path(args.sites), ca), security.identity)
@@ -121,11 +121,17 @@ def coordinate(client: FabricManagerClient, security: tls.Security, peers: Peers
 
 def https(args: argparse.Namespace) -> ssl.SSLContext | None:
     """Raises TlsError."""
-    if not (args.rest_cert or args.rest_key):
+    return tls.https_context(args.rest_cert, args.rest_key) if args.rest_cert else None
+
+
+def rest_until(args: argparse.Namespace) -> float | None:
+    """When the certificate ends that REST alone shows, in seconds since 1970; None: there is none. Raises
+    AuthorityError."""
+    if not args.rest_cert:
         return None
-    if not (args.rest_cert and args.rest_key):
-        raise tls.TlsOptionError("--rest-cert and --rest-key belong together")
-    return tls.https_context(args.rest_cert, args.rest_key)
+    from datacast.services.authority import end_of, read_certificate
+
+    return end_of(read_certificate(Path(args.rest_cert))).timestamp()
 
 
 def check_open(args: argparse.Namespace, tokens: bool, secure: bool) -> None:
@@ -213,6 +219,8 @@ def main(argv: list[str] | None = None) -> None:
     tls.add_options(parser, insecure="plain TCP also beyond the loopback interface")
     daemon.add_options(parser)
     args = config_file.parse_args(parser, argv)
+    if bool(args.rest_cert) != bool(args.rest_key):
+        parser.error("--rest-cert and --rest-key belong together")
     if not 0 <= args.rate < math.inf or not 1 <= args.connections <= 65536:
         parser.error("--rate must be a number from 0 up, --connections between 1 and 65536")
     if not 0 <= args.realtime <= PRIORITY_MAX:

@@ -92,9 +92,9 @@ class Fabric:
 
 
 class FabricMetrics(Collector):
-    """Of one scrape. None: the fabric manager does not answer. `until`: when the controller's own certificate ends."""
+    """Of one scrape. None: the fabric manager does not answer. `until`: when the controller's own certificates end."""
 
-    def __init__(self, fabric: Fabric | None, until: float | None = None) -> None:
+    def __init__(self, fabric: Fabric | None, *until: float | None) -> None:
         self._fabric = fabric
         self._until = until
 
@@ -103,7 +103,7 @@ class FabricMetrics(Collector):
             "datacast_fabric_manager_up", "1 when the fabric manager answers.", float(self._fabric is not None)
         )
         theirs = self._fabric.health.certificate_until if self._fabric else None
-        ends = [end for end in (self._until, theirs) if end is not None]
+        ends = [end for end in (*self._until, theirs) if end is not None]
         if ends:
             text = "When the first certificate ends, of controller, fabric manager, switches and hosts."
             yield GaugeMetricFamily("datacast_certificate_end_timestamp_seconds", text, min(ends))

@@ -83,13 +83,14 @@ def test_each_number_is_told_and_a_state_that_nobody_is_in_as_none() -> None:
 def test_the_first_certificate_to_end_is_told_also_where_the_fabric_manager_is_away() -> None:
     """A switch's, or a service's own: only those of hosts were."""
 
-    def told(fabric: Fabric | None, until: float | None) -> list[float]:
-        families = FabricMetrics(fabric, until).collect()
+    def told(fabric: Fabric | None, *until: float | None) -> list[float]:
+        families = FabricMetrics(fabric, *until).collect()
         return [s.value for family in families for s in family.samples if "certificate" in s.name]
 
     fabric = Fabric(HEALTH, Totals().told([]), [])
     assert told(fabric, None) == told(fabric, 1.9e9) == [1.8e9] and told(fabric, 1.7e9) == [1.7e9]
     assert told(None, 1.7e9) == [1.7e9] and told(None, None) == []
+    assert told(fabric, 1.7e9, 1.6e9) == told(fabric, None, 1.6e9) == [1.6e9], "REST may have one of its own"
 
 
 def test_labels_are_bounded() -> None:

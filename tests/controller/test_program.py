@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import inspect
 import json
@@ -10,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from datacast.controller import api, console
 from datacast.controller.api import ControllerClient
 from datacast.controller.app import make_app
 from datacast.controller.audit import Audit
-from datacast.controller.main import FABRIC_MANAGER_S
+from datacast.controller.main import FABRIC_MANAGER_S, rest_until
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
 from datacast.services.problems import Problem, Unreachable
 from datacast.services.service import listen
@@ -107,6 +109,8 @@ def test_an_address_in_use_is_named() -> None:
         (["--listen", "everywhere"], 2, "'everywhere' is no address"),
         (["--listen", "192.0.2.1:7580"], 2, "without --tokens is refused"),
         (["--rest-cert", "SITES"], 2, "--rest-cert and --rest-key belong together"),
+        (["--sites", "SITES", "TLS", "--rest-key", "SITES"], 2, "--rest-cert and --rest-key belong together"),
+        (["--rest-cert", "ABSENT", "--rest-key", "SITES"], 1, "cannot read"),
         (["--tls-ca", "SITES"], 2, "belong together"),
         (["--rate", "-1"], 2, "--rate must be a number from 0 up"),
         (["--rate", "nan"], 2, "--rate must be a number from 0 up"),
@@ -140,6 +144,16 @@ def asked(act: Callable[[httpx.AsyncClient], Any], **parts: Any) -> Any:
                 return await act(http)
 
     return asyncio.run(steps())
+
+
+def test_the_end_of_the_certificate_of_rest_is_among_those_that_are_told(tmp_path: Path) -> None:
+    cert, _ = Authority(tmp_path).issue("controller/main", days=(0, 3))
+    until = rest_until(argparse.Namespace(rest_cert=cert))
+    assert until is not None and abs(until - time.time() - 3 * 86400) < 3600
+    assert rest_until(argparse.Namespace(rest_cert=None)) is None
+    text = asked(lambda http: http.get("/metrics"), until=until).text
+    (told,) = [line for line in text.splitlines() if line.startswith("datacast_certificate_end_timestamp_seconds ")]
+    assert float(told.split()[1]) == until
 
 
 def test_an_audit_log_that_cannot_be_written_is_told_of_and_costs_nobody_an_answer(
