@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from mesh import TWO, mesh, two, until
 
 from datacast.controller.app import make_app
+from datacast.controller.audit import Audit
 from datacast.controller.sites import shown
 from datacast.controller.sites.records import Progress, SiteGroup
 from datacast.fabric_manager.api import FabricManagerClient, GroupSpec
@@ -35,6 +38,18 @@ async def test_a_file_reaches_the_hosts_that_are_named_here_and_there(tmp_path: 
         assert group["state"] == "done" and set(group["receivers"]) == {"a1", "sfo/s1"}, group
         assert ams.has("a1", data) and sfo.has("s1", data)
         assert "f" not in sfo.fabric.hosts["s0"].files
+
+
+async def test_what_controllers_tell_each_other_all_the_time_is_no_change_of_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each word of a site on its part was a line of the audit log, without a name, some a second while a group ran."""
+    log = tmp_path / "audit"
+    monkeypatch.setattr("mesh.make_app", partial(make_app, audit=Audit(log)))
+    async with two(tmp_path, DATA) as (ams, _):
+        assert (await ams.end(await ams.made(["a1", "sfo/s1"])))["state"] == "done"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["method"], line["path"], line["status"]) for line in lines] == [("POST", "/groups", 201)]
 
 
 CHAIN = {"ams": ["a0"], "sfo": ["s0", "s1"], "syd": ["y0"]}
