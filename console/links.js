@@ -2,17 +2,19 @@
 
 const PACKETS_MIN = 200; // of a receiver, before its losses say anything
 
-// Each cable with `load`, the trees' rates of its busier direction over its rate, and `loss`, the worse of its directions.
+// Each cable with `load`, the trees' rates of its busier direction over its rate, and `loss`, the worse of its directions;
+// null: nobody has told.
 export function told(links, details) {
   const carried = new Map(), lost = new Map();
   for (const group of details) {
     for (const [id, tree] of Object.entries(group.trees ?? {})) {
       for (const [u, v] of tree.arcs ?? []) carried.set(`${u} ${v}`, (carried.get(`${u} ${v}`) ?? 0) + (tree.rate_bps ?? 0));
-      for (const [arc, part] of losses(tree.arcs ?? [], seen(group.receivers, id))) lost.set(arc, Math.max(lost.get(arc) ?? 0, part));
+      const parts = seen(group.receivers, id);
+      for (const [arc, part] of parts.size ? losses(tree.arcs ?? [], parts) : []) lost.set(arc, Math.max(lost.get(arc) ?? 0, part));
     }
   }
-  const worse = (of, l) => Math.max(of.get(`${l.u} ${l.v}`) ?? 0, of.get(`${l.v} ${l.u}`) ?? 0);
-  return links.map((l) => ({ ...l, load: worse(carried, l) / (l.rate_bps || Infinity), loss: worse(lost, l) }));
+  const worse = (of, l) => [of.get(`${l.u} ${l.v}`), of.get(`${l.v} ${l.u}`)].reduce((a, b) => (b === undefined ? a : Math.max(a ?? 0, b)), null);
+  return links.map((l) => ({ ...l, load: (worse(carried, l) ?? 0) / (l.rate_bps || Infinity), loss: worse(lost, l) }));
 }
 
 // By receiver, the part of a tree's packets that it asked for again.

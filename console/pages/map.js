@@ -35,7 +35,7 @@ export function Canvas({ details }) {
     }
     const l = map.current.links[tip.link];
     const over = l ? trees.filter((t) => (t.arcs ?? []).some(([u, v]) => (u === l.u && v === l.v) || (u === l.v && v === l.u))) : [];
-    return l && html`<b>${l.u} port ${l.u_port} – ${l.v} port ${l.v_port}</b> ${l.up ? "up" : html`<span class="bad">down</span>`}, ${rate(l.rate_bps)}, MTU ${l.mtu}${over.length ? `, trees ${over.map((t) => t.id).join(", ")}, load ${(100 * l.load).toFixed(0)} %, loss ${percent(l.loss)}, duplicates ${percent(duplicates(over))}` : ""}`;
+    return l && html`<b>${l.u} port ${l.u_port} – ${l.v} port ${l.v_port}</b> ${l.up ? "up" : html`<span class="bad">down</span>`}, ${rate(l.rate_bps)}, MTU ${l.mtu}${over.length ? `, trees ${over.map((t) => t.id).join(", ")}, load ${(100 * l.load).toFixed(0)} %${l.loss === null ? "" : `, loss ${percent(l.loss)}`}, duplicates ${percent(duplicates(over))}` : ""}`;
   };
   return html`<div class="card map">
       <canvas ref=${canvas} tabindex="0" role="img" aria-label="Map of hosts, switches and cables. Arrow keys move it, plus and minus zoom, 0 shows all."></canvas>

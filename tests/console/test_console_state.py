@@ -146,3 +146,16 @@ const { COLUMNS } = await import(`${process.argv[1]}/pages/groups.js`);
 say(COLUMNS.find(({ name }) => name === "Receivers").of({ id: "g-1", receivers: 5 }));
 """
     assert run(script) == ["5"]
+
+
+def test_what_nobody_tells_of_a_cable_s_losses_is_not_told_as_none() -> None:
+    """While a group runs no receiver says what it missed of which tree: the map said `loss 0.0 %`."""
+    script = """
+const { told } = await import(`${process.argv[1]}/links.js`);
+const links = [{ u: "h0", v: "s", rate_bps: 100 }, { u: "s", v: "h1", rate_bps: 100 }];
+const trees = { 7: { arcs: [["h0", "s"], ["s", "h1"]], rate_bps: 50 } };
+const of = (receivers) => told(links, [{ trees, receivers }]).map(({ load, loss }) => `${load}:${loss}`).join();
+say(of({ h1: { trees: {} } }));
+say(of({ h1: { trees: { 7: { data: 1000, retransmitted: 20 } } } }));
+"""
+    assert run(script) == ["0.5:null,0.5:null", "0.5:0.02,0.5:0"]
