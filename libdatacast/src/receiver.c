@@ -94,10 +94,12 @@ int dc_receiver_assign(dc_receiver *r, const struct dc_extent *e)
 {
   if (r->left)
     return 0;
-  if (r->extents.n == DC_EXTENTS_MAX)
-    dc_extents_forget(&r->extents, r->low < r->next ? r->low : r->next, r->pieces);
   bool first = r->extents.n == 0;
   int rc = dc_extents_append(&r->extents, e);
+  if (rc == -ENOSPC) { /* not for one that is said again */
+    dc_extents_forget(&r->extents, r->low < r->next ? r->low : r->next, r->pieces);
+    rc = dc_extents_append(&r->extents, e);
+  }
   if (rc == 0 && first && out_count(&r->out) == 0)
     r->next = r->low = e->seq;
   return rc;
