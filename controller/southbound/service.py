@@ -125,6 +125,8 @@ class Switches:
 
     def _tick_roles(self) -> None:
         with self._lock:
+            if self._stopped.is_set():  # and the leases were given back meanwhile
+                return
             for name, messages in self._roles.tick(time.monotonic()):
                 self._put(name, self._roles.seats[name].connection, messages)
 

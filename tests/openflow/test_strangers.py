@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from wire_switch import config
 
+from datacast.controller.openflow.messages import FlowDelete
 from datacast.controller.p4runtime.stations import STATIONS_MAX, Stations
 from datacast.controller.southbound import service
 from datacast.controller.southbound.config import parse
@@ -142,3 +143,15 @@ def test_a_controller_that_stops_waits_for_all_its_switches_together(monkeypatch
     it._outboxes = {name: (None, SimpleNamespace(flush=flush, close=lambda: None)) for name in "abcde"}
     it.stop()
     assert len(waited) == 5 and now[0] == pytest.approx(service.RESIGN_S)
+
+
+def test_a_lease_that_was_given_back_is_not_taken_again_by_the_look_that_waited_meanwhile() -> None:
+    """Whoever follows waited three seconds for its end, where a controller that is told to stop is followed at once."""
+    it, sent = switches(), list[Any]()
+    to = connection([], "s0")
+    it._roles.connected(0.0, "s0", to)
+    it._roles.seats["s0"].state = "leading"
+    it._outboxes["s0"] = (to, SimpleNamespace(put=lambda m: sent.extend(m) or True, flush=lambda s: None, close=int))
+    it.stop()
+    it._tick_roles()
+    assert sent == [FlowDelete(it._roles.cookie)]
