@@ -185,7 +185,7 @@ void group_close(struct group *g, const char *reason, bool keep)
 struct opening {
   enum role role;
   uint64_t lease_ms;
-  bool bundle, expects;
+  bool bundle, expects, again;
   uint8_t sha256[SHA256_LEN];
   char stamp[STAMP_MAX_LEN + 1];
   struct dc_layout layout;
@@ -231,6 +231,7 @@ static bool parse(const struct groups *all, const json_t *whole, const json_t *p
     return false;
   if (o->role == ROLE_RELAY)
     return true;
+  o->again = json_is_true(json_object_get(whole, "again"));
   o->bundle = json_is_true(json_object_get(whole, "bundle"));
   const json_t *expected = json_object_get(whole, "sha256");
   o->expects = expected != NULL;
@@ -327,6 +328,8 @@ bool group_open(struct groups *all, const char *id, const json_t *whole, const j
     g = NULL;
   }
   bool fresh = g == NULL;
+  if (fresh && o.again) /* the agent was started again since, and its master does not know */
+    return fault_set(why, "no_group", "group %s is not open on this host", id);
   if (fresh) {
     g = create(all, id, &o, part, why);
     if (g == NULL)

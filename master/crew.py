@@ -357,16 +357,20 @@ class Crew:
             self.check_source()
 
     async def reopen(self) -> None:
-        """`open` to all in the common tree, which has changed: events must come over it, nobody may miss anything."""
+        """`open` to all in the common tree, which has changed: events must come over it, nobody may miss anything. One
+        whose agent was started again since it was asked says so: it is visited, as what is known of it is over."""
         self._rewire, members = False, [m for m in self.in_touch() if m.opened and (m.sends or m.state != "done")]
         assert self._root and self._lead
-        told = (await self.request(requests.STATUS, [lead := self._lead], timeout=PROMPT_S)).of(lead.name)
-        lead.position = 0 if told.code == "no_group" else lead.position  # its agent was started again
-        results = await self.request(requests.OPEN, members, self.opening(), self._parts(members))
+        lead = self._lead
+        results = await self.request(requests.OPEN, members, replace(self.opening(), again=True), self._parts(members))
         for member in members:
-            if not results.of(member.name).ok:
+            answer = results.of(member.name)
+            if answer.code == "no_group":
+                member.opened, member.position = False, 0
+            if not answer.ok:
                 self.visits.suspect(member)
-        await self.visits.replay(lead, self._root, waits=False)
+        if not lead.suspect:
+            await self.visits.replay(lead, self._root, waits=False)
 
     async def close(self, reason: str, keep: bool) -> None:
         """Tell all members, as far as they can be reached, and end the connection."""

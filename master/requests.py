@@ -78,6 +78,8 @@ class Opening(Form, frozen=True):
     trees: tuple[Transport, ...]
     n: int = 0
     """One count with `reroute`: which of them was sent last."""
+    again: bool = False
+    """Whoever does not have the group open says so (`no_group`)."""
     bundle: bool = False
     sha256: str = ""
     stamp: str = ""

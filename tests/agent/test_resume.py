@@ -103,6 +103,19 @@ def test_what_it_has_kept_of_a_group_is_told_with_how_it_was_cut(pair: Net, tmp_
     assert pair.agents["b"].leftovers(), "who asks takes nothing away"
 
 
+def test_who_is_opened_again_and_was_started_again_says_that_it_has_no_such_group(pair: Net, tmp_path: Path) -> None:
+    """Its master did not hear that it had lost what was not verified."""
+    first = begin(pair, tmp_path)
+    get_some(pair, first)
+    assert all(r["ok"] for r in first.open(again=True).values())
+    kill(pair, "b")
+    pair.start("b")
+    answers = first.open(again=True)
+    assert answers["a"]["ok"] and answers["b"]["code"] == "no_group", answers
+    second = again(pair, tmp_path)
+    assert finish(second)["blocks_resumed"] == HAD
+
+
 def test_blocks_damaged_meanwhile_are_fetched_again(pair: Net, tmp_path: Path) -> None:
     first = begin(pair, tmp_path)
     get_some(pair, first)

@@ -370,6 +370,8 @@ class Agent:
             assert part is not None
             if body["n"] < (least := self.routed.get(group, 0) + (role is None)):
                 return _refused("overtaken", f"number {body['n']} came, after {least} had been carried out")
+            if role is None and body.get("again"):
+                return _refused("no_group", f"group {group} is not open on this host")
             if role is None:
                 self.plane.watch.begun(self.name, group, epoch, "takes part")
             answer = self._open(group, part, body, writer)

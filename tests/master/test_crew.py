@@ -27,6 +27,8 @@ class World:
         self.answers: dict[str, Any] = {}
         self.asked: list[tuple[str, list[str]]] = []
         self.suspected: list[str] = []
+        self.replayed: list[str] = []
+        self.bodies: list[Any] = []
         self.woken = 0
         view: Any = SimpleNamespace(address=self.addresses.get, client=None, visits=None)
         self.it = Crew(
@@ -47,16 +49,21 @@ class World:
 
     def _suspect(self, member: Member) -> None:
         self.suspected.append(member.name)
+        member.suspect = True
 
     async def _replay(self, member: Member, *_: Any, **__: Any) -> bool:
+        self.replayed.append(member.name)
         return True
 
     async def _connect(self) -> None:
         self.asked.append(("connect", []))
 
-    async def _request(self, op: Op[Any, Any, Any], members: list[Member], *_: Any, **__: Any) -> Results[Any]:
+    async def _request(
+        self, op: Op[Any, Any, Any], members: list[Member], body: Any = None, *_: Any, **__: Any
+    ) -> Results[Any]:
         names = [member.name for member in members]
         self.asked.append((op.name, names))
+        self.bodies.append(body)
         told = self.answers.get(op.name, {})
         if isinstance(told, list):
             told = told.pop(0)
@@ -174,10 +181,10 @@ async def test_members_that_do_not_take_new_trees_or_routes_are_visited() -> Non
     for member in them.values():
         member.opened = True
     world.it._lead, world.it._root = them["a"], SimpleNamespace(alive=True)
-    them["a"].position = 3
-    world.answers |= {"open": {"x": Answer(code="unreachable")}, "status": {"a": StatusAnswer(code="no_group")}}
+    world.answers["open"] = {"x": Answer(code="unreachable")}
     await world.it.reopen()
-    assert world.suspected == ["x"] and them["a"].position == 0, "its agent was started again"
+    assert world.suspected == ["x"] and them["x"].opened
+    them["x"].suspect = False
     world.answers["reroute"] = {"y": None}
     before = time.monotonic()
     await world.it.reroute({"x": {"1": "r"}, "y": {"1": "r"}}, {})
@@ -185,6 +192,21 @@ async def test_members_that_do_not_take_new_trees_or_routes_are_visited() -> Non
     asked = len(world.asked)
     await world.it.reroute({"z": {"1": "r"}}, {})
     assert len(world.asked) == asked, "it concerns nobody"
+
+
+async def test_who_was_started_again_between_a_look_and_new_trees_is_visited() -> None:
+    """It was opened as one that has missed nothing: a host that fetches was not given again what it had lost."""
+    world = World()
+    them = world.join()
+    for member in them.values():
+        member.opened, member.position = True, 3
+    world.it._lead, world.it._root = them["a"], SimpleNamespace(alive=True)
+    world.answers["open"] = {"a": Answer(code="no_group"), "y": Answer(code="no_group")}
+    await world.it.reopen()
+    assert [op for op, _ in world.asked] == ["open"] and world.bodies[-1].again
+    assert world.suspected == ["a", "y"] and world.replayed == []
+    assert [them[name].opened for name in "abxy"] == [False, True, True, False]
+    assert [them[name].position for name in "abxy"] == [0, 3, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -468,6 +468,8 @@ class FakeAgent:
 
     def _open(self, group: str, part: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         role = self.roles.get(group)
+        if role is None and body.get("again"):
+            return {"ok": False, "code": "no_group", "error": f"{self.name} has no group {group}"}
         if role is None:
             role = self.roles[group] = Role(part["role"], part, body)
         role.opens += 1
