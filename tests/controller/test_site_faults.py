@@ -165,7 +165,7 @@ async def test_a_group_whose_source_is_lost_ends_at_all_sites_and_says_so(
 async def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_source_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "LOST_S", 0.2)
+    monkeypatch.setattr(coordinator, "LOST_S", 3600.0)
     says = asyncio.Event()
     tell = peers.Peers.tell
 
@@ -181,6 +181,8 @@ async def test_a_site_that_has_taken_its_order_and_not_said_so_hears_that_the_so
         group = await ams.made(["sfo/all", "sfo/oak/all"])
         ams.fabric.hosts["a0"].address = ""
         await sfo.start()
+        await until(lambda: group in sfo.coordinator.groups and group in oak.coordinator.groups)
+        monkeypatch.setattr(coordinator, "LOST_S", 0.2)
         ended = await ams.end(group)
         assert (ended["state"], ended["error"]["code"]) == ("failed", "source_lost"), ended
         says.set()
