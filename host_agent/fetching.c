@@ -278,6 +278,7 @@ void fetching_repeat(struct group *g)
 
 void fetching_stop(struct group *g)
 {
+  objects_end(g->fetching->objects); /* what is under way would try on for a minute, and hold the file */
   file_unref(g->fetching->file);
   g->fetching->file = NULL;
 }
@@ -286,7 +287,6 @@ void fetching_close(struct group *g)
 {
   struct fetching *f = g->fetching;
   worker_forget(host_of(g)->fetch, g);
-  objects_end(f->objects); /* what is under way would try on for a minute, and hold the file */
   fetching_stop(g);
   objects_unref(f->objects);
   free(f->state);

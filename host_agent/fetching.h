@@ -20,7 +20,7 @@ struct file *fetching_file(const struct group *g) __attribute__((nonnull));
 bool fetching_over(struct group *g) __attribute__((nonnull));
 /* Tell the digests of all blocks that this host holds again. */
 void fetching_repeat(struct group *g) __attribute__((nonnull));
-/* The group has failed: what is under way still has the file, and nothing else is asked for. */
+/* The group has failed: what is under way breaks off, and nothing else is asked for. */
 void fetching_stop(struct group *g) __attribute__((nonnull));
 void fetching_close(struct group *g) __attribute__((nonnull));
 

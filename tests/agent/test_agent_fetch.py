@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import socket
 import subprocess
 import threading
@@ -303,6 +304,16 @@ def test_what_an_origin_puts_over_a_verified_block_is_found(below: Fetcher, liar
     assert failed and failed["code"] == "changed", failed
     assert not below.net.agents["b"].leftovers()
     until(lambda: not deleted(below.net.agents["b"]), "the disk has its room again", 5.0)
+
+
+def test_of_a_group_that_has_failed_nothing_is_asked_for_any_more(below: Fetcher) -> None:
+    """What stands still would be asked for again for a minute, and an origin that has no time for the whole lease."""
+    agent = below.net.agents["b"]
+    resource.prlimit(agent.process.pid, resource.RLIMIT_FSIZE, (1, 1))
+    below.from_above(40 * PER_BLOCK)
+    below.client.wait(lambda: below.client.event("failed", "b"), "the group has failed")
+    to_origin = ("ss", "-tnH", "state", "established", "dport", "=", ":8089")
+    until(lambda: run("ip", "netns", "exec", agent.namespace, *to_origin) == "", "no request is under way", 5.0)
 
 
 def test_a_group_closed_while_its_origin_stands_still_is_opened_again_soon(fetcher: Fetcher, liar: Liar) -> None:
