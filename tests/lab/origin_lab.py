@@ -61,7 +61,7 @@ class OriginLab:
                 if entry.is_dir():
                     shutil.rmtree(entry)
                 else:
-                    entry.unlink()
+                    entry.unlink(missing_ok=True)
             if not any(one.name == f"agent-{host}" and one.running for one in self.lab.supervisor.processes):
                 self.lab.start_agent(host)
 
