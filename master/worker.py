@@ -250,7 +250,9 @@ class Worker:
             if code == "invalid":
                 running.group.say_less()
         elif over:
-            self.groups.pop(name, None)
+            if self.groups.get(name) is not running:
+                return  # it was resumed meanwhile: its members are another master's
+            del self.groups[name]
             self._over[name] = running.group.epoch
             if len(self._over) > OVER_MAX:
                 del self._over[next(iter(self._over))]

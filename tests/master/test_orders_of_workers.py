@@ -161,6 +161,19 @@ async def test_a_late_answer_about_a_group_drops_no_later_one_of_its_name(one: W
     await ended(one)
 
 
+async def test_one_that_is_resumed_before_its_worker_hears_that_its_end_is_known_goes_on(one: Worker) -> None:
+    """The answer comes when hundreds of other groups' reports are written, too: the next master's group had no worker
+    that told of it, for ever."""
+    await one._on_order(order(epoch=1))
+    before = one.groups["g"]
+    before.group.over.set()
+    await before.task
+    await one._on_order(order(epoch=2))
+    await one._answered(before, ReportAnswer(state="failed"), over=True)
+    assert group(one).epoch == 2 and not group(one).dropped and not one.idle.is_set()
+    await ended(one)
+
+
 async def test_one_that_is_over_parts_when_that_is_known_and_is_not_begun_again(
     one: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
