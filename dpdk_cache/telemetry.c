@@ -59,7 +59,7 @@ static json_t *ask(json_t *request)
 {
   struct timespec until;
   uint64_t one = 1;
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_sec += ANSWER_WITHIN_S;
   pthread_mutex_lock(&t.asking);
   while (sem_trywait(&t.said) == 0)
@@ -71,7 +71,7 @@ static json_t *ask(json_t *request)
     rung = write(t.watch.fd, &one, sizeof one) == sizeof one;
   }
   pthread_mutex_unlock(&t.lock);
-  while (rung && sem_timedwait(&t.said, &until) < 0 && errno == EINTR)
+  while (rung && sem_clockwait(&t.said, CLOCK_MONOTONIC, &until) < 0 && errno == EINTR)
     continue;
   pthread_mutex_lock(&t.lock);
   json_t *answer = t.answer;
