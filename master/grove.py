@@ -122,6 +122,13 @@ class Grove:
     def ways(self) -> dict[int, Way]:
         return {n: way for forest in self._forests.values() for n, way in forest.ways.items()}
 
+    @property
+    def mute(self) -> set[str]:
+        """Roots that send and none of whose trees has links, while another's have."""
+        awake = {root: forest for root, forest in self._forests.items() if root not in self._resting}
+        mute = {root for root, forest in awake.items() if all(way.slot is None for way in forest.ways.values())}
+        return mute if len(mute) < len(awake) else set()
+
     def rest(self, root: str) -> None:
         """It sends no more: nothing is lost with its trees, and nobody is reached by them."""
         self._resting.add(root)

@@ -86,6 +86,8 @@ class Roots:
         self._passed: set[int] = set()
         """Blocks that went over ended trees to all who were at work then, and not to those who come later."""
         self._knocked = 0.0
+        self._mute: dict[str, float] = {}
+        """Roots that no tree leads from, and since when."""
         self._returning: set[str] = set()
         """Roots that are back and could not be opened yet: that is tried twice a second, and said once."""
 
@@ -109,6 +111,7 @@ class Roots:
                 if member.role == "source":
                     member.fail("unreachable", "its agent does not answer, and is gone")
                 member.sends = False
+        self._give_up_mute(now)
         self._returning -= {m.name for m in self._crew.roots if not m.suspect}
         sending = {m.name for m in self._crew.roots}
         if sending:
@@ -126,6 +129,15 @@ class Roots:
             return False
         away = now - (member.away_since or now)
         return not self._t.view.alive(member.name) or away > self._crew.timeout_s
+
+    def _give_up_mute(self, now: float) -> None:
+        """Where sources have parts nobody else is given what one was to send while it is there."""
+        t, patience = self._t, self._crew.timeout_s
+        mute = t.forest.mute if t.in_parts and isinstance(t.forest, Grove) else ()
+        self._mute = {name: self._mute.get(name, now) for name in mute}
+        for member in self._crew.roots:
+            if now - self._mute.get(member.name, now) > patience:
+                member.fail("cut_off", f"no tree led from {member.name} to any receiver for {patience:g} s")
 
     def _level(self, name: str) -> int:
         return logging.DEBUG if name in self._returning else logging.WARNING

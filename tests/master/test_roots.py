@@ -147,7 +147,8 @@ def grove_of(g, roots, receivers) -> Grove:
 def test_a_root_without_links_loses_its_trees_and_nobody_is_cut_off_for_it() -> None:
     grove = grove_of(graph_with({}), ["h0", "h1"], ["h2", "h3"])
     change = grove.update([("h0", "s", False)], ["h2", "h3"])
-    assert change.lost == [0] and not change.cut_off
+    assert change.lost == [0] and not change.cut_off and grove.mute == {"h0"}
+    assert grove.update([("h1", "s", False)], ["h2", "h3"]).cut_off == ["h2", "h3"] and not grove.mute
     change = grove.update([("h0", "s", True)], ["h2", "h3"])
     assert change.revived == [0] and not change.lost
 
@@ -246,7 +247,8 @@ def test_a_source_that_is_gone_sends_no_more_where_there_is_another(
         timeout_s = 5.0
         roots = property(lambda self: [m for m in members.values() if m.sends])
 
-    transfer = SimpleNamespace(finale=False, root_of=dict(enumerate(members)), view=Mock(alive=lambda name: alive))
+    view = Mock(alive=lambda name: alive)
+    transfer = SimpleNamespace(finale=False, in_parts=False, root_of=dict(enumerate(members)), view=view)
     roots, ended = Roots(transfer, Crew(), *[Mock()] * 5), []  # type: ignore[arg-type]
     roots._gone = ended.append  # type: ignore[method-assign]
     roots.look(100.0)
@@ -295,6 +297,22 @@ async def test_when_a_source_dies_the_other_sends_the_rest(gone: str) -> None:
         await it.world.agents[gone].die()
         record = await it.end(group, 30.0)
     assert record["state"] == "done", record["error"]
+
+
+@pytest.mark.parametrize("other", ["0-", "10000000-"])
+async def test_a_source_of_parts_that_no_link_leads_from_any_more_is_given_up_after_a_while(other: str) -> None:
+    """What it was to send nobody sent, and the receivers, which another source reached, waited for it for ever."""
+    async with lab(star(5), rates=[1500.0]) as it:
+        it.world.sizes["/srv/file"] = 60_000_000
+        asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        asked |= {"holds": {"h0": ["0-"], "h1": [other]}, "options": {"member_timeout_ms": 1500}}
+        group = await it.client.create_group(asked)
+        await it.running(group, 200)
+        it.world.agents["h0"].tell_manager({"type": "link", "port": 0, "up": False, "n": 1, "t_ns": 1})
+        record = await it.end(group, 30.0)
+    assert (record["state"], (record["error"] or {}).get("code")) == (
+        ("done", None) if other == "0-" else ("failed", "nobody_holds")
+    )
 
 
 async def test_sources_with_different_files_fail_the_group_before_anybody_has_a_mixture() -> None:
