@@ -10,7 +10,7 @@ from datacast.fabric_manager.api.reports import GroupFailure
 
 from .crew import Crew
 from .forest import Change
-from .members import Member
+from .members import LEFT, Member
 from .reaction import Reactions
 from .stable import RatedForest
 from .tasks import Tasks
@@ -172,7 +172,7 @@ class Attendance:
         member = self._crew.members.get(name)
         if member is None or member.role != "receiver" or member.final:
             return
-        member.state, member.error = "cancelled", GroupFailure(code="left", message=f"{name} left the group")
+        member.state, member.error = "cancelled", GroupFailure(code=LEFT, message=f"{name} left the group")
         member.sends = False  # what it has fetched and not sent yet another fetches, or sends
         self._reactions.others = True
         await self._crew.visits.dismiss(member, "left the group", keep=False)

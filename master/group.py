@@ -246,7 +246,7 @@ class Group:
         if failed:
             reasons = few((f"{m.name}: {m.error.message}" for m in failed if m.error), by="; ")
             message = f"{len(failed)} of {len(receivers)} receivers failed: {reasons}"
-            t.ended("failed" if len(failed) == len(receivers) else "partial", "receivers_failed", message)
+            t.ended("partial" if any(m.state == "done" for m in receivers) else "failed", "receivers_failed", message)
         else:
             t.state = "done"
 

@@ -22,6 +22,8 @@ COUNTED = ("seq", "low", "bytes", "credits", "data", "duplicates", "interests", 
 _AT = {name: at for at, name in enumerate(COUNTED)}
 _row = operator.attrgetter(*COUNTED)
 UNKNOWN = -1
+LEFT = "left"
+"""Why a receiver is cancelled that the group goes on without."""
 
 
 class Counts(Mapping[str, Mapping[str, int]]):
@@ -128,6 +130,11 @@ class Member:
     @property
     def final(self) -> bool:
         return self.state in ("done", "failed", "cancelled")
+
+    @property
+    def left(self) -> bool:
+        """It was asked for no more (Attendance.leave)."""
+        return self.state == "cancelled" and self.error is not None and self.error.code == LEFT
 
     @property
     def over(self) -> bool:

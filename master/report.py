@@ -94,7 +94,7 @@ class Told:
                 m.state,
                 m.aside,
                 m.name in self._mapped,
-                m.bytes if not size else int(m.bytes / (STEP * size)),
+                m.bytes if not (whole := m.whole(size)) else int(m.bytes / (STEP * whole)),
                 (int(m.rate_bps)).bit_length(),
                 m.blocks_ok == 0,
                 m.bad_blocks,
@@ -192,8 +192,8 @@ def tree_figures(
 
 
 def in_all(receivers: list[Member], size: int | None) -> tuple[float, int]:
-    """The group's fraction is that of its receivers that have not failed, its rate that of the slowest."""
-    live = [m for m in receivers if m.state != "failed"] or receivers
+    """The group's fraction is that of its receivers that have not failed or left, its rate that of the slowest."""
+    live = [m for m in receivers if m.state != "failed" and not m.left] or receivers
     rates = [round(m.rate_bps) for m in live if m.state == "running" and not m.aside]
     return sum(m.fraction(size) for m in live) / len(live) if live else 0.0, min(rates, default=0)
 
@@ -220,7 +220,8 @@ def final_report(
     began = first_ns is not None and first_ns >= marks[0][1]
     if first_ns and began:
         steps["first_packet"] = round((first_ns - marks[-1][1]) / 1e6, 3)
-    ends = [m.t_done_ns for m in receivers if m.state == "done" and m.t_done_ns]
+    # Not of those who had it before the group was resumed.
+    ends = [at for m in receivers if m.state == "done" and (at := m.t_done_ns) and at >= (first_ns or 0)]
     finish = (max(ends) - first_ns) / 1e9 if ends and first_ns else None
     ideal = ideal_s if size else None
     report = GroupReport(

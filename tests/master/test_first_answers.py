@@ -140,6 +140,7 @@ def test_what_hosts_have_left_and_cannot_be_used(names: dict[str, str], answers:
         (["cancelled", "cancelled"], None),
         (["done", "failed"], "partial"),
         (["failed", "failed"], "failed"),
+        (["failed", "cancelled"], "failed"),
     ],
 )
 def test_how_a_group_ends_by_how_its_receivers_did(states: Any, end: str | None) -> None:

@@ -14,11 +14,18 @@ import msgspec
 from msgspec import structs
 
 from datacast.core.trees import ArcLoad, Network
-from datacast.fabric_manager.api.reports import MasterReport, Progress, Reaction, ReportAnswer, TreeFigures
+from datacast.fabric_manager.api.reports import (
+    GroupFailure,
+    MasterReport,
+    Progress,
+    Reaction,
+    ReportAnswer,
+    TreeFigures,
+)
 from datacast.master import pace
 from datacast.master.branches import members_max
 from datacast.master.members import Log, Member
-from datacast.master.report import Told, final_report, in_parts, of_reactions, weight
+from datacast.master.report import Told, final_report, in_all, in_parts, of_reactions, weight
 from datacast.master.requests import Digest
 from datacast.master.worker import RENEW_S, Running, Worker
 from datacast.services import framing
@@ -207,3 +214,31 @@ def test_what_latecomers_are_told_is_kept_small() -> None:
     finally:
         tracemalloc.stop()
     assert log[0] == Digest(msgspec.json.decode(told, type=Digest).blocks, 1) and kept < 50_000, kept
+
+
+def test_who_has_left_counts_for_nothing_in_what_a_group_has_in_all() -> None:
+    a, b = receiver("a", 10**6, 0), receiver("b", 10**5, 0)
+    a.state, b.state, b.error = "done", "cancelled", GroupFailure(code="cancelled", message="cancelled on request")
+    assert in_all([a, b], 10**6) == (0.55, 0), "the group was cancelled"
+    b.error = GroupFailure(code="left", message="b left the group")
+    assert in_all([a, b], 10**6) == (1.0, 0)
+    assert in_all([b], 10**6) == (0.1, 0), "nobody else is there"
+
+
+def test_who_had_the_file_before_a_group_was_resumed_says_nothing_of_when_it_was_done() -> None:
+    """It took less than no time, where the others failed again after data had begun."""
+    a, b = receiver("a", 10**6, 0), receiver("b", 10, 0)
+    a.state, a.t_done_ns, b.state = "done", 10**9, "failed"
+    told = final_report([("accepted", 2 * 10**9)], 3 * 10**9, 10**6, None, [], 1, [a, b], {}, 0, ideal_s=1.0)
+    assert told.finish_s is None and told.finish_over_ideal is None
+    b.state, b.t_done_ns = "done", 5 * 10**9
+    told = final_report([("accepted", 2 * 10**9)], 3 * 10**9, 10**6, None, [], 1, [a, b], {}, 0, ideal_s=1.0)
+    assert told.finish_s == 2.0
+
+
+def test_of_a_receiver_that_wants_a_part_is_told_as_it_gets_on_with_that() -> None:
+    a, by = receiver("a", 0, 1000), Told()
+    a.wants = 1000
+    assert told([a], by, True) == ["a"] and told([a], by) == []
+    a.bytes = 500
+    assert told([a], by) == ["a"]
