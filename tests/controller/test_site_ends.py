@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mesh import TWO, Site, mesh, two, until
+from mesh import FINAL, TWO, Site, mesh, two, until
 
 from datacast.controller.sites import book, coordinator, own, parents
 from datacast.controller.sites.agents import Agents
@@ -377,7 +377,9 @@ async def test_a_lost_source_is_not_remembered_of_a_group_that_has_ended(
         group = await ams.made(["sfo/all"])
         host.address, address = "", host.address
         await sfo.start()
-        await until(lambda: group in ams.coordinator._still)
+        while group not in ams.coordinator._still:
+            assert (now := await ams.now(group))["state"] not in FINAL, (now, sfo.fabric.groups)
+            await asyncio.sleep(0.01)
         host.address = address
         await ams.end(group)
         await until(lambda: not ams.coordinator._still)

@@ -161,8 +161,17 @@ class Fabric:
         }  # fmt: skip
         if key is not None:
             self.keyed[key] = group
-        self._runs[group] = asyncio.create_task(self._carry(group))
+        self._run(group)
         return self._told(group)
+
+    def _run(self, group: str) -> None:
+        task = self._runs[group] = asyncio.create_task(self._carry(group))
+        task.add_done_callback(partial(self._broke, group))
+
+    def _broke(self, group: str, task: asyncio.Task[None]) -> None:
+        """An error of these lines themselves: the group would run for ever."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(group, "internal", repr(error))
 
     def _told(self, group: str) -> GroupRecord:
         return made_records.group(**self.groups[group])
@@ -190,7 +199,7 @@ class Fabric:
         self.resumed.append(group)
         self.groups[group] |= {"state": "running", "error": None}
         self._runs[group].cancel()  # what still closes its connections shall not take this for its own run
-        self._runs[group] = asyncio.create_task(self._carry(group))
+        self._run(group)
         return self._told(group)
 
     async def offer(self, group: str, pieces: list[tuple[int, int]]) -> None:
