@@ -317,6 +317,7 @@ class Group:
             self._holders.deal(self._look_s, time.monotonic())
         self.feeding.feed(self._look_s)
         self._telling.mark("assign")
+        self._reactions.others |= self._planning.in_pieces
         self._reactions.kick()
 
     def _check_quorum(self) -> None:

@@ -107,8 +107,9 @@ def ideal_s(plan: Plan, graph: nx.Graph, receivers: Iterable[str], size: int) ->
 class Grove:
     """A Forest per root, as one: what Reactions needs of a forest."""
 
-    def __init__(self, forests: Mapping[str, Forest]) -> None:
-        self._forests = dict(forests)
+    def __init__(self, forests: Mapping[str, Forest], in_parts: bool = False) -> None:
+        """`in_parts`: what one root sends no other does."""
+        self._forests, self._in_parts = dict(forests), in_parts
         self._resting: set[str] = set()
         """Roots that send no more, and perhaps will again."""
         self.cut_off: set[str] = set()
@@ -123,9 +124,14 @@ class Grove:
         return {n: way for forest in self._forests.values() for n, way in forest.ways.items()}
 
     @property
+    def _awake(self) -> dict[str, Forest]:
+        """Of roots that send."""
+        return {root: forest for root, forest in self._forests.items() if root not in self._resting}
+
+    @property
     def mute(self) -> set[str]:
         """Roots that send and none of whose trees has links, while another's have."""
-        awake = {root: forest for root, forest in self._forests.items() if root not in self._resting}
+        awake = self._awake
         mute = {root for root, forest in awake.items() if all(way.slot is None for way in forest.ways.values())}
         return mute if len(mute) < len(awake) else set()
 
@@ -151,7 +157,7 @@ class Grove:
             others = [name for name in wanted if name != root]
             change = forest.update(deltas, others, appliances)
             changes.append(Change(change.changed) if root in self._resting else change)
-        self.cut_off = {name for name in wanted if self._is_off(name)}
+        self.cut_off = self._off(wanted)
         return Change(
             [n for change in changes for n in change.changed],
             [n for change in changes for n in change.lost],
@@ -161,12 +167,18 @@ class Grove:
             sorted((before - self.cut_off) & set(wanted)),
         )
 
-    def _is_off(self, name: str) -> bool:
-        """No root that sends reaches it; such a root, which is no receiver of its own trees, when it reaches nobody."""
-        awake = {root: forest for root, forest in self._forests.items() if root not in self._resting}
-        if name in awake:
-            return not awake[name].receivers
-        return bool(awake) and all(name in forest.cut_off for forest in awake.values())
+    def _off(self, wanted: list[str]) -> set[str]:
+        """Whom no root that sends reaches; such a root, which is no receiver of its own trees, when it reaches nobody.
+        Each root with parts everybody needs: where the fabric is in pieces those count that are not with most of the
+        others."""
+        awake = self._awake
+        if not awake:
+            return set()
+        if self._in_parts:
+            there = [({root, *forest.receivers} - forest.cut_off) & set(wanted) for root, forest in awake.items()]
+            return set(wanted) - max(there, key=len)
+        off = set.intersection(*(forest.cut_off for forest in awake.values()))
+        return {name for name in wanted if (not awake[name].receivers if name in awake else name in off)}
 
     def name(self, slot: int, number: int) -> None:
         raise NotImplementedError("a grove makes no new trees")

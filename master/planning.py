@@ -112,6 +112,11 @@ class Planning:
         """Those that have trees."""
         return list(self._plans)
 
+    @property
+    def in_pieces(self) -> bool:
+        """Some root does not reach everybody."""
+        return any(plan.cut_off for plan in self._plans.values())
+
     async def _patient(self, names: list[str], load: ArcLoad) -> Plan:
         """Links that fail come back, often at once: a host that stands still for a moment loses nobody. With no path to
         anybody that is waited for as long as for a member that is away, and told; PlanError is raised then. Members
@@ -193,7 +198,7 @@ class Planning:
                 planner=t.options.planner,
             )
         forests = {root: self._one(root, plan) for root, plan in self._plans.items() if plan.trees}
-        return Grove(forests) if t.several else forests[t.spec.source]
+        return Grove(forests, t.in_parts or t.spec.url is not None) if t.several else forests[t.spec.source]
 
     def _one(self, root: str, plan: Plan) -> Forest:
         t = self._t

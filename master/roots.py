@@ -7,6 +7,7 @@ import time
 from typing import Protocol
 
 from .attendance import Attendance
+from .collective import Collective
 from .crew import Crew
 from .digests import Digests, Row
 from .feeding import Feeding
@@ -131,9 +132,9 @@ class Roots:
         return not self._t.view.alive(member.name) or away > self._crew.timeout_s
 
     def _give_up_mute(self, now: float) -> None:
-        """Where sources have parts nobody else is given what one was to send while it is there."""
+        """Where each has parts nobody else is given what one was to send while it is there."""
         t, patience = self._t, self._crew.timeout_s
-        mute = t.forest.mute if t.in_parts and isinstance(t.forest, Grove) else ()
+        mute = t.forest.mute if isinstance(t.scheduler, Collective) and isinstance(t.forest, Grove) else ()
         self._mute = {name: self._mute.get(name, now) for name in mute}
         for member in self._crew.roots:
             if now - self._mute.get(member.name, now) > patience:

@@ -134,14 +134,14 @@ async def test_a_link_that_is_taken_out_of_the_fabric_while_tree_ids_are_asked_f
 
 
 # ---- links ----
-def grove_of(g, roots, receivers) -> Grove:
+def grove_of(g, roots, receivers, in_parts: bool = False) -> Grove:
     number, forests = 0, {}
     for root, plan in plan_roots(g, roots, receivers, GroupOptions(), {}, network := Network(g)).items():
         ids = list(range(number, number := number + len(plan.trees)))
         forests[root] = Forest(
             g, network, root, plan.found, list(plan.found_routes), ids=ids, payload=plan.payload, labels=plan.room
         )
-    return Grove(forests)
+    return Grove(forests, in_parts)
 
 
 def test_a_root_without_links_loses_its_trees_and_nobody_is_cut_off_for_it() -> None:
@@ -186,6 +186,16 @@ def test_a_receiver_that_no_root_reaches_is_cut_off_and_comes_back() -> None:
 def test_a_root_that_is_a_receiver_counts_as_reached_when_another_reaches_it() -> None:
     grove = grove_of(graph_with({}), ["h0", "h1"], ["h0", "h1", "h2"])
     assert grove.update([("h0", "s", False)], ["h0", "h1", "h2"]).cut_off == ["h0"]
+
+
+def test_where_each_root_has_parts_those_are_cut_off_that_are_not_with_most_of_the_others() -> None:
+    hosts = [f"h{n}" for n in range(4)]
+    grove = grove_of(ring(), ["h0", "h2"], hosts, in_parts=True)
+    assert not grove.update([("h0", "h1", False)], hosts).cut_off
+    assert grove.update([("h2", "h3", False)], hosts).cut_off == ["h1", "h2"], "as many as elsewhere: the first root's"
+    assert grove.update([("h0", "h3", False)], hosts).cut_off == ["h0", "h3"]
+    assert grove.cut_off == {"h0", "h3"} and grove.mute == {"h0"}
+    assert grove.update([("h0", "h1", True)], hosts).back == ["h0"] and not grove.mute
 
 
 def test_a_resting_root_s_trees_are_no_loss_and_reach_nobody_until_it_wakes() -> None:
@@ -248,7 +258,7 @@ def test_a_source_that_is_gone_sends_no_more_where_there_is_another(
         roots = property(lambda self: [m for m in members.values() if m.sends])
 
     view = Mock(alive=lambda name: alive)
-    transfer = SimpleNamespace(finale=False, in_parts=False, root_of=dict(enumerate(members)), view=view)
+    transfer = SimpleNamespace(finale=False, scheduler=None, root_of=dict(enumerate(members)), view=view)
     roots, ended = Roots(transfer, Crew(), *[Mock()] * 5), []  # type: ignore[arg-type]
     roots._gone = ended.append  # type: ignore[method-assign]
     roots.look(100.0)
@@ -313,6 +323,28 @@ async def test_a_source_of_parts_that_no_link_leads_from_any_more_is_given_up_af
     assert (record["state"], (record["error"] or {}).get("code")) == (
         ("done", None) if other == "0-" else ("failed", "nobody_holds")
     )
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_of_a_fabric_in_two_parts_with_a_source_of_parts_in_each_one_goes_on(before: bool) -> None:
+    """Everybody was reached by one of the sources, lacked what the other had, and waited for it for ever."""
+    g = nx.Graph()
+    for n in range(4):
+        g.add_node(f"h{n}", kind="host", forwards=True)
+    for u, v, ports in (("h2", "h0", (0, 0)), ("h0", "h1", (1, 1)), ("h1", "h3", (0, 0))):
+        g.add_edge(u, v, ports=dict(zip((u, v), ports, strict=True)), up=True)
+    async with lab(g, rates=[1500.0]) as it:
+        it.world.sizes["/srv/file"] = 60_000_000
+        asked = {"source": "h0", "other_sources": ["h1"], "receivers": ["h2", "h3"], "source_path": "/srv/file"}
+        asked |= {"holds": {"h0": ["0-"], "h1": ["0-"]}, "options": {"member_timeout_ms": 1500}}
+        group = None if before else await it.client.create_group(asked)
+        if group is not None:
+            await it.running(group, 200)
+        it.world.agents["h0"].tell_manager({"type": "link", "port": 1, "up": False, "n": 1, "t_ns": 1})
+        await until(lambda: not it.manager.fabric.link_up("h0", "h1"), "the link is down")
+        record = await it.end(group or await it.client.create_group(asked), 30.0)
+    assert record["state"] == "partial" and record["receivers"]["h2"]["state"] == "done"
+    assert record["receivers"]["h3"]["error"]["code"] == "cut_off"
 
 
 async def test_sources_with_different_files_fail_the_group_before_anybody_has_a_mixture() -> None:
