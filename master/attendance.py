@@ -24,6 +24,8 @@ class Attendance:
 
     def __init__(self, transfer: Transfer, crew: Crew, tasks: Tasks, reactions: Reactions) -> None:
         self._t, self._crew, self._tasks, self._reactions = transfer, crew, tasks, reactions
+        self._off: dict[str, float] = {}
+        """Whom no tree reaches, and since when."""
 
     # ---- who may go on with the others ----
     def others_served(self, member: Member) -> bool:
@@ -95,13 +97,14 @@ class Attendance:
         """Those that are cut off for too long fail, or are set aside. Returns who is at work, and reached."""
         # Without its source everybody is cut off; that is the source's failure, and its time runs.
         forest = self._t.forest
-        off = forest.cut_off if forest and self._crew.connected else set()
+        self._off = {name: self._off.get(name, now) for name in (forest.cut_off if forest else ())}
+        off = self._off if self._crew.connected else {}
         treeless = forest.treeless if forest else set()
-        working = [m for m in self._crew.receivers if not m.final and not m.aside and not m.suspect]
-        for member in working:
-            if member.name in off:
-                member.away_since = member.away_since or now
-                if now - member.away_since <= self._crew.timeout_s:
+        there = [m for m in self._crew.receivers if not m.final and not m.aside]
+        for member in there:
+            if member.name in off and (not member.suspect or self._answers(member)):
+                member.away_since = since = member.away_since or now
+                if now - (max(since, off[member.name]) if member.suspect else since) <= self._crew.timeout_s:
                     continue
                 why = f"no {'tree' if member.name in treeless else 'link'} reached {member.name}"
                 if self.may_wait(member):
@@ -110,7 +113,12 @@ class Attendance:
                     member.fail("cut_off", f"{why} for {self._crew.timeout_s:g} s")
                     self._reactions.others = True
                     self._t.wake.set()
-        return [m for m in working if m.name not in off]
+        return [m for m in there if not m.suspect and m.name not in off]
+
+    @staticmethod
+    def _answers(member: Member) -> bool:
+        """One that is out of touch: it has no room for what it missed, and gets none without links."""
+        return member.away_since is not None and member.heard > member.away_since
 
     async def serve_those_aside(self) -> None:
         """Once all others are done: trees for those who were set aside."""

@@ -128,6 +128,16 @@ async def test_a_receiver_that_has_no_room_for_more_extents_gets_them_later() ->
         assert (await it.end(await it.start("00", SIX, 3_000_000)))["state"] == "done"
 
 
+async def test_one_that_has_no_room_for_more_and_that_no_link_reaches_fails_when_its_links_stay_away() -> None:
+    """It answered, and was asked for ever whether it had room yet."""
+    async with lab(bcube41(), rates=[FAST]) as it:
+        it.world.agents["21"].fail["assign"] = ("limit", "tree 23 has too many extents that are not received yet")
+        links_of(it, "21", False, 1)
+        await until(lambda: not it.manager.fabric.link_up("21", "s1.1"), "its links are down")
+        record = await it.end(await it.start("00", SIX, 3_000_000, member_timeout_ms=1500))
+    assert record["state"] == "partial" and record["receivers"]["21"]["error"]["code"] == "cut_off"
+
+
 async def test_when_every_receiver_refuses_the_group_fails_with_the_reason() -> None:
     async with lab(star(3), rates=[FAST]) as it:
         for name in ("h1", "h2"):
