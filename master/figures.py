@@ -39,6 +39,8 @@ class Figures:
         self._t, self._crew, self._digests = transfer, crew, digests
         self._resumed, self._vouched, self._not_fetched = resumed, vouched, not_fetched
         self._polled_at = 0.0
+        self._told_at: dict[str, float] = {}
+        """When each root told of its trees last: one may have been out of touch since."""
         self._like = NOTHING
         """What a receiver has told last, whose names the next one's have."""
 
@@ -115,7 +117,7 @@ class Figures:
             if member.role == "receiver":
                 self.receiver_in(member, result, elapsed)
             sends = result.trees if member.role == "source" else result.sends
-            self._source_in(member, sends, now, elapsed, asked)
+            self._source_in(member, sends, now, asked)
             if member.role == "source" and self._not_begun(name, sends):
                 self._crew.rewire()
             if result.state == "failed":
@@ -148,11 +150,13 @@ class Figures:
         """Only a tree's root knows how far it is. One without a root may be anybody's: nothing is sent of it."""
         return self._t.root_of.get(tree, member.name) == member.name
 
-    def _source_in(
-        self, member: Member, told: Mapping[str, TreeCounts], now: float, elapsed: float | None, asked: float
-    ) -> None:
+    def _source_in(self, member: Member, told: Mapping[str, TreeCounts], now: float, asked: float) -> None:
         t = self._t
-        for number in t.tree_ids if told else ():
+        if not told:
+            return
+        elapsed = now - self._told_at[member.name] if member.name in self._told_at else None
+        self._told_at[member.name] = now
+        for number in t.tree_ids:
             tree = str(number)
             counts = told.get(tree)
             if counts is None or not self._begins(number, member):

@@ -132,3 +132,16 @@ def test_a_status_may_say_that_a_member_has_failed_or_that_a_source_knows_nothin
     assert world.source.error and world.source.error.message == "/f changed"
     world.it.status_in(Results({"x": StatusAnswer(ok=True, state="failed")}, StatusAnswer()), 0.0)
     assert world.receiver.error and (world.receiver.error.code, world.receiver.error.message) == ("error", "failed")
+
+
+def test_a_source_that_was_out_of_touch_is_measured_over_all_of_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had sent meanwhile was taken for a moment's: twenty times its rate, and pieces were dealt out by that."""
+    world, now = World(), 100.0
+    monkeypatch.setattr("datacast.master.figures.time", SimpleNamespace(monotonic=lambda: now))
+    for at, suspect, numbers in ((100.0, True, 0), (101.0, False, 900), (102.0, False, 1000), (103.0, True, 0),
+                                 (111.0, True, 0), (112.0, False, 2000)):  # fmt: skip
+        now, world.source.suspect = at, suspect
+        answer = StatusAnswer(ok=True, trees={"7": TreeCounts(seq=0, numbers=numbers)})
+        world.it.status_in(Results({"a": answer}, StatusAnswer()), at)
+        if not suspect:
+            assert world.t.source_trees["7"].rate == (0.0 if at == 101.0 else 100.0)
