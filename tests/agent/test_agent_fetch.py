@@ -270,7 +270,10 @@ def test_an_answer_that_is_longer_than_what_was_asked_for_is_not_read_to_its_end
 
 def deleted(agent: Agent) -> list[str]:
     """Received files without a name that the agent has open."""
-    links = [os.readlink(fd) for fd in Path(f"/proc/{agent.process.pid}/fd").iterdir()]
+    links = list[str]()
+    for fd in Path(f"/proc/{agent.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            links.append(os.readlink(fd))
     return [link for link in links if link.startswith(str(agent.folder)) and link.endswith("(deleted)")]
 
 
