@@ -91,9 +91,14 @@ def traces(name: str, identity: str, slot: int, work: str) -> list[str]:
 
 
 def start_run(name: str, *arguments: str, verb: str = "run") -> subprocess.Popen[str]:
-    """`datacast lab run` (or `up`) of a small lab as a process of its own."""
+    """`datacast lab run` (or `up`) of a small lab as a process of its own.
+
+    It hears every signal, whatever the tests were started to ignore: `nohup make test`, or a shell's `&`.
+    """
     rest, fabric = free_ports(2)
     command = [
+        "env",
+        "--default-signal=HUP,INT",
         str(DATACAST),
         "lab",
         verb,
