@@ -132,7 +132,15 @@ def build(argv: list[str]) -> typer.Typer:
     return app
 
 
+def _opened() -> None:
+    """What a caller has closed (`>&-`) Python has as None, and a socket could take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (for as long as the process lasts)
+
+
 def main(argv: list[str] | None = None) -> None:
+    _opened()
     argv = sys.argv[1:] if argv is None else argv
     try:
         app = build(argv)

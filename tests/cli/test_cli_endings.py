@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -257,6 +258,22 @@ def test_what_is_printed_where_no_room_is_has_failed(tmp_path: Path, where: str)
     os.close(write)
     said = "datacast: the output cannot be written: No space left on device\n" if where == "full" else ""
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_who_closes_what_a_command_would_print_to_gets_its_exit_code(tmp_path: Path) -> None:
+    """As `>&-` of a shell: there was a traceback, and 1."""
+    path = tmp_path / "tokens.json"
+    tokens.create(path, "x", "viewer")
+    for words, code in ((["token", "list", str(path)], 0), (["token", "list", str(tmp_path)], 1), (["trees"], 2)):
+        line = shlex.join([sys.executable, "-m", "datacast.cli.main", *words])
+        done = subprocess.run(["sh", "-c", f"exec {line} <&- >&-"], stderr=subprocess.PIPE, text=True)
+        assert done.returncode == code and "Traceback" not in done.stderr, done
+        assert subprocess.run(["sh", "-c", f"exec {line} <&- >&- 2>&-"]).returncode == code
+    words = "trees --topology bcube:2,1 --group 2 --repeat 1"
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m datacast.cli.main {words} >&-"], stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_nobody_foresaw_ends_with_the_traceback_that_python_shows(
