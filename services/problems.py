@@ -326,7 +326,10 @@ class JsonClient:
 
 def segment(text: str) -> str:
     """A text as one segment of a URL's path. What is no Unicode (of a command line) is the name of nothing. Raises
-    Problem: it is empty, and would be another address."""
+    Problem: it is empty or has a slash (which servers read as two segments), and would be another address."""
     if not text:
         raise Problem(400, "no_name", "a name is empty", remedy="give the name that is meant")
+    if "/" in text:
+        remedy = "give a name of this site; of a host of another site ask its own controller"
+        raise Problem(400, "no_name", f"{text!r} has a slash, which no name here has", what=text, remedy=remedy)
     return quote(text, safe="", errors="replace")

@@ -213,6 +213,15 @@ async def test_an_empty_name_is_wrong_usage() -> None:
         assert code == 2 and "empty" in err, (word, code, err)
 
 
+async def test_a_name_with_a_slash_is_told_as_one_that_there_is_not() -> None:
+    """A host of another site: REST said that it had no such address."""
+    async with service([20_000.0]) as (_, url):
+        words = ["status", "resume", "cordon", "caps set 1gbit --host", "caps clear --host", "nodes remove", "switches"]
+        found = [(word, await datacast(*word.split(), "sfo/00", url=url)) for word in words]
+    for word, (code, _, err) in found:
+        assert code == 2 and "'sfo/00' has a slash" in err and "its own controller" in err, (word, code, err)
+
+
 async def test_a_fabric_without_programmed_switches_shows_none() -> None:
     async with service([20_000.0]) as (_, url):
         found, table, one = (
