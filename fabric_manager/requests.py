@@ -112,7 +112,12 @@ def receivers_of(fabric: Fabric, sets: dict[str, list[str]], spec: GroupSpec) ->
             )
         names = [name for name in sets[spec.receiver_set] if name not in spec.roots]
     if not names:
-        raise problem("no_receivers", "receivers", "there is no receiver", "", "name at least one host")
+        text, remedy = "there is no receiver", "name at least one host"
+        if spec.receivers == "all":
+            text, remedy = "no other host has an agent", "start datacast-agent there (`datacast topology` tells where)"
+        elif spec.receiver_set is not None:
+            text = f"the set {spec.receiver_set!r} has no host that is not a source"
+        raise problem("no_receivers", "receivers", text, "", remedy)
     check_number(len(names))
     check_hosts(fabric, "receivers", names)
     for source in () if spec.url else spec.roots:

@@ -89,6 +89,16 @@ async def test_every_bad_group_is_refused_with_its_code_and_field_and_nothing_is
         assert (await http.get("/groups")).json() == []
 
 
+async def test_of_all_and_of_a_set_it_is_told_why_nobody_is_meant() -> None:
+    """Before the agents are there. That a host should be named was said to who had named all."""
+    async with lab(star(2), agents=["h0"]) as it, rest(it.manager.url) as http:
+        await http.put("/sets/rack", json={"hosts": ["h0"]})
+        everybody = await http.post("/groups", json={**GOOD, "receivers": "all"})
+        rack = await http.post("/groups", json={"source": "h0", "source_path": "/srv/file", "receiver_set": "rack"})
+    assert "has an agent" in check_problem(everybody, 422, "no_receivers", "receivers")["detail"]
+    assert "rack" in check_problem(rack, 422, "no_receivers", "receivers")["detail"]
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
 async def test_bodies_that_are_no_object(content: bytes) -> None:
     async with lab(star(2)) as it, rest(it.manager.url) as http:
