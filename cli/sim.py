@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,9 @@ from datacast.core.errors import UsageError
 from datacast.core.quantities import parse_rate, parse_size
 
 from .output import output
+
+if find_spec("datacast.simulation") is None:  # packaging/environment
+    raise ImportError("the packages leave the simulator out, a source tree has it")
 
 if TYPE_CHECKING:
     from datacast.simulation.experiments import Experiment, Result
@@ -73,8 +78,9 @@ def sim(
     from datacast.simulation.experiments import EXPERIMENTS, Setting, find
 
     if name == "list":
-        for e in EXPERIMENTS.values():
-            print(f"{e.name:<13} {e.title}")
+        known = list(EXPERIMENTS.values())
+        told = [f"{e.name:<13} {e.title}" for e in known]
+        print(json.dumps([{"name": e.name, "title": e.title} for e in known], indent=1) if as_json else "\n".join(told))
         return
     experiment = find(name)
     given: dict[str, object] = {
@@ -109,6 +115,8 @@ def sim(
     }
     setting = Setting().with_(**{**experiment.defaults, **{k: v for k, v in given.items() if v is not None}})
     setting.check()
+    if svg is not None:
+        _check_drawable(svg)  # not after the run
     screen = _Screen(as_json)
     began = time.monotonic()
     if witness:
@@ -202,6 +210,25 @@ def _table(result: Result, limit: int) -> None:
     console.print(table)
     for note in result.notes:
         console.print(note, highlight=False)
+
+
+def _check_drawable(path: Path) -> None:
+    """Raises ExperimentError."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    from datacast.simulation.errors import ExperimentError
+
+    why = ""
+    if path.suffix.lower().removeprefix(".") not in FigureCanvasBase.get_supported_filetypes():
+        why = "give a name that ends with .svg, .png or .pdf"
+    elif path.is_dir():
+        why = "it is a directory"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "it may not be written"
+    if why:
+        raise ExperimentError(f"cannot draw {path}: {why}", what=str(path))
 
 
 def _draw(experiment: Experiment, result: Result, path: Path) -> None:

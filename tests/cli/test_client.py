@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import ssl
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 
@@ -337,6 +338,16 @@ async def test_help_imports_no_part_and_a_part_that_is_missing_breaks_only_itsel
     assert "code 0 []" in out and all(name in out for name in ("lab", "send", "trees", "sim", "doctor", "absent"))
     out, err = await call("absent")
     assert "code 1" in out and "`absent` cannot be loaded" in err and "datacast doctor" in err
+
+
+def test_what_the_packages_leave_out_is_said_without_a_traceback() -> None:
+    code = (
+        "import sys; sys.modules['datacast.simulation'] = None\n"
+        "from datacast.cli.main import main; main(['sim', 'list'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "`sim` cannot be loaded" in done.stderr and "source tree" in done.stderr
 
 
 def test_receivers() -> None:

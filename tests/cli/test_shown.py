@@ -480,6 +480,8 @@ def test_the_table_of_an_experiment_has_its_first_rows_and_its_notes(capsys: pyt
 def test_experiments_are_listed_with_what_they_are() -> None:
     done = CliRunner().invoke(build(["sim"]), ["sim", "list"])
     assert done.exit_code == 0 and any(line.split()[0] == "figure14" for line in done.output.splitlines())
+    rows = json.loads(CliRunner().invoke(build(["sim"]), ["sim", "list", "--json"]).output)
+    assert {"name": "table1", "title": "Throughput and duplicates against the cache"} in rows
 
 
 @pytest.mark.parametrize(("status", "seen"), [(503, 2), (429, 2), (404, 1), (401, 1)])

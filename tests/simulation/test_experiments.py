@@ -1,6 +1,7 @@
 """The experiments, shortened: our numbers against the paper's and the theory."""
 
 import json
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -270,6 +271,28 @@ def test_the_command_prints_rows_and_draws(tmp_path):
     rows = json.loads(result.stdout[: result.stdout.rindex("}") + 1])["rows"]
     assert rows[0]["cache_kb"] == 64 and rows[0]["throughput_mbps"] > 90
     assert svg.read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("plot", "ends with"), ("plot.doc", "ends with"), ("folder.svg", "directory"), ("none/x.svg", "no folder"),
+        ("closed/x.svg", "written"),
+    ],
+)  # fmt: skip
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_run(tmp_path, monkeypatch, name, why):
+    """It was told after it. A name without an ending gave another file than was said: `plot.png`."""
+    (tmp_path / "folder.svg").mkdir()
+    (tmp_path / "closed").mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "closed" not in str(path) and access(path, mode))
+    table1 = replace(EXPERIMENTS["table1"], run=lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(experiments, "find", lambda _: table1)
+    argv = ["sim", "table1", "--svg", str(tmp_path / name)]
+    with pytest.raises(ExperimentError, match=why) as refused:
+        CliRunner().invoke(build(argv), argv, catch_exceptions=False)
+    assert name in str(refused.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "folder.svg"]
 
 
 def test_every_experiment_has_a_title_and_a_plot():
