@@ -159,7 +159,7 @@ def run(
     except DatacastError as error:
         raise _misused(error) from error
     except OSError as error:
-        raise _misused(DatacastError(f"{json_path}: {error.strerror}")) from error
+        raise _misused(DatacastError(f"{error.filename or json_path}: {error.strerror}")) from error
     try:
         with Signals(last=True) as signals, screen:
             go = site_run.go if flags.sites else lab_run.run

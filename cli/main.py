@@ -160,6 +160,10 @@ def main(argv: list[str] | None = None) -> None:
             raise
     except DatacastError as error:
         sys.exit(report(error))
+    except PermissionError as error:  # a folder that may not be looked into
+        if error.filename is None:
+            raise
+        sys.exit(report(DatacastError(f"{os.fsdecode(error.filename)}: {error.strerror}")))
     except OSError as error:
         if error.errno not in UNWRITTEN or error.filename is not None:
             raise

@@ -260,6 +260,21 @@ def test_what_is_printed_where_no_room_is_has_failed(tmp_path: Path, where: str)
     assert (done.returncode, done.stderr) == (1, said)
 
 
+def test_a_file_in_a_folder_that_is_closed_to_this_user_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an authority's, of whoever is not root: tokens and certificates ended with tracebacks."""
+
+    def closed(path: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", closed)
+    for words in (["certs", "show", "/shut/a"], ["token", "create", "/shut/b"], ["token", "revoke", "/shut/c", "x"]):
+        with pytest.raises(SystemExit) as ended:
+            whole.main(words)
+        assert ended.value.code == 1 and capsys.readouterr().err == f"datacast: {words[2]}: Permission denied\n"
+
+
 def test_who_closes_what_a_command_would_print_to_gets_its_exit_code(tmp_path: Path) -> None:
     """As `>&-` of a shell: there was a traceback, and 1."""
     path = tmp_path / "tokens.json"

@@ -110,6 +110,19 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run(asked: list[t
     assert not asked
 
 
+def test_a_file_to_send_that_may_not_be_read_is_named(
+    asked: list[tuple[LabOptions, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as the report's, `None`."""
+
+    def settle(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/closed/file")
+
+    monkeypatch.setattr("datacast.lab.run.settle", settle)
+    done = CliRunner().invoke(build(["lab"]), ["lab", "run", "--file", "/closed/file"])
+    assert done.exit_code == 2 and "datacast lab: /closed/file: Permission denied" in done.output and not asked
+
+
 def test_both_commands_have_every_option_of_a_lab_and_help_for_it() -> None:
     commands = get_command(build(["lab"])).commands["lab"].commands  # type: ignore[attr-defined]
     names = {f.name for f in fields(LabFlags)}
