@@ -100,6 +100,16 @@ def test_the_mirror_writes_nothing_and_cannot_read_keys() -> None:
     )
 
 
+def test_what_units_and_documents_name_is_there_under_that_name() -> None:
+    """Debian's tools compress documents of more than 4 KB: units named `README.md`, which was `README.md.gz`."""
+    named = [unit["Documentation"] for unit in units().values()] + ["grafana.json", "alerts.yaml"]
+    rules = (PACKAGING / "debian" / "rules").read_text()
+    (line,) = re.findall(r"^\tdh_compress .*$", rules, re.MULTILINE) or [""]
+    kept = tuple(re.findall(r"-X(\S+)", line))
+    assert len(named) == 7 and [name for name in named if not name.endswith((*kept, "alerts.yaml"))] == []
+    assert (PACKAGING / "monitoring" / "alerts.yaml").stat().st_size < 4096
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("daemon", ["datacast-agent", *SERVICES])
 def test_the_example_files_have_keys_that_their_daemons_take(daemon: str) -> None:
