@@ -161,7 +161,8 @@ class ControlledPlane(Plane):
         process = self.ns.start(name, [
             str(Path(sys.executable).with_name("datacast-controller")), "--listen", f"unix:{rest}", "--switches",
             str(path), "--verbose"], self.folder)
-        wait_for("the controller", lambda: process.alive() and rest.exists(), 60)
+        # Its socket is there a moment before it listens.
+        wait_for("the controller", lambda: process.alive() and f"unix:{rest}" in process.log, 60)
         return process, rest
 
     def address(self) -> dict[str, Any]:
