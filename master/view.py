@@ -50,9 +50,8 @@ class View:
         self.crowd = 0
         """Members of all groups that this worker has."""
         self._links = Links()
-        self.mends, self.looks, self.reports = Turns(), Turns(), Turns()
-        """Of groups that mend their trees, of those that are looked at, and of what is told of them: these do not wait
-        for each other. (Behind the looks of hundreds of groups a report of all would take a minute.)"""
+        self.mends, self.looks = Turns(), Turns()
+        """Of groups that mend their trees, and of those that are looked at: these do not wait for each other."""
         self.answers, self.steps, self.visits = Turns(SMALL), Turns(SMALL), Turns(SMALL)
         """Of members to orders, of groups that go on because something has come, and of members out of touch."""
         self._grown = asyncio.Condition()

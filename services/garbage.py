@@ -23,13 +23,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-YOUNG, OLDER, NEVER = 2_000, 5, 1 << 30
+YOUNG, OLDER, NEVER = 2_000, 2, 1 << 30
 """One look at the young takes less than a millisecond. At 20,000 it took 9 ms, at worst 18, about once a second in a
-worker of two hundred groups: news of a link waited for it. What several of these looks found in use is looked through
-once more: requests that were on their way then, with all that they brought, would wait for the process to grow."""
-LOOK_S = 0.25
+worker of two hundred groups: news of a link waited for it. What three of these looks found in use is looked through
+once more (with six it took 10 ms): requests that were on their way then, with all that they brought, would wait for the
+process to grow."""
+LOOK_S = 0.1
 """Between looks at the young: Python counts what comes less what goes, and figures replace others. Once a second took 6
-to 10 ms, at worst 33."""
+to 10 ms, at worst 33, four times a second up to 4."""
 GROWN, GROWN_MIN = 1.4, 32 << 20
 FREED_MIN, TRIM_S = 8 << 20, 20.0
 """So much more than after the last time there must be to look for what is free, or it was so long ago: a start leaves

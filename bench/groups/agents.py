@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -310,6 +311,7 @@ async def main() -> None:
     parser.add_argument("--mbit", type=float, default=1000.0)
     parser.add_argument("--size", type=int, default=64 << 30)
     args = parser.parse_args()
+    os.nice(10)  # agents are on other machines: what they take here is not to be what the services wait for
     graph = topologies.parse(args.topology)
     hosts = [name for name, data in graph.nodes(data=True) if data["kind"] == "host"]
     agents = Agents(args.mbit, args.size)
