@@ -204,19 +204,28 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _born(asked: socket.socket, main: Main, arguments: list[str], ended: list[tuple[int, int]]) -> None:
+    """It begins when who asked knows of it: one that has waited too long has asked another nursery meanwhile."""
     stdin, its_end = os.pipe()
+    waits, known = os.pipe()
     pid = os.fork()
     if pid == 0:
         asked.close()
         os.close(its_end)
+        os.close(known)
+        if not os.read(waits, 1):
+            os._exit(1)
+        os.close(waits)
         os.dup2(stdin, 0)
         os.close(stdin)
         _live(main, arguments)
     os.close(stdin)
+    os.close(waits)
     process = os.pidfd_open(pid)
     socket.send_fds(asked, [json.dumps([pid, *ended]).encode()], [process, its_end])
-    os.close(process)
-    os.close(its_end)
+    with contextlib.suppress(BrokenPipeError):  # it was killed: who asked sees it end
+        os.write(known, b"1")
+    for fd in (process, its_end, known):
+        os.close(fd)
 
 
 def _live(main: Main, arguments: list[str]) -> NoReturn:

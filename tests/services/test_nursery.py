@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import resource
 import select
 import signal
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,15 @@ def said(path: Path, text: str) -> None:
     raise AssertionError(f"{path} does not say {text}")
 
 
+def called(name: str) -> bool:
+    """Whether a process is."""
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            if path.read_text().strip() == name:
+                return True
+    return False
+
+
 @pytest.mark.parametrize("kind", [signal.SIG_DFL, signal.SIG_IGN])
 def test_a_worker_of_a_service_under_nohup_is_under_nohup_too(kind: signal.Handlers, tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, kind)
@@ -89,6 +101,23 @@ def test_a_worker_reads_the_end_of_its_input_when_nobody_asks_for_it_any_more(nu
     second.kill()
     ended(second)
     second.close()
+
+
+def test_who_asked_and_did_not_wait_for_it_has_no_worker(tmp_path: Path) -> None:
+    """The next nursery starts one in its place: there would be two for one order."""
+    name = f"w-{uuid.uuid4().hex[:12]}"
+    made = Nursery(__name__, name)
+    os.kill(made.pid, signal.SIGSTOP)  # a machine that is full
+    assert made._socket
+    made._socket.send(json.dumps(["wait", str(tmp_path / "it")]).encode())
+    made._socket.close()
+    os.kill(made.pid, signal.SIGCONT)
+    os.waitpid(made.pid, 0)
+    for _ in range(6000):
+        if not called(name):
+            break
+        select.select([], [], [], 0.01)
+    assert not (tmp_path / "it").exists()
 
 
 @pytest.mark.parametrize("killed", [True, False])
