@@ -46,6 +46,9 @@ PASSING = ("arbitration", "openflow_error", "p4runtime", "pipeline", "role", "to
            "write")
 """Problems of a switch that were those of its last session once it has all its rules."""
 PROBES_MISSED = 3
+STRANGERS_MAX, STRANGERS_NS = 20, 60_000_000_000
+"""Told in so long, of those that were turned away. Notes are the last 256: who connects again and again, or looks for
+open ports, would leave none of the switches', and fill the log."""
 """So many without an answer and it is taken to be absent."""
 
 
@@ -78,6 +81,8 @@ class Manager:
         self.cables = Cables(self.sessions)
         self._key, self._instance = key or os.urandom(32), os.urandom(16).hex()
         self.log = Log()
+        self._strangers_ns, self._strangers = 0, 0
+        """Since when, and how many of them."""
         self._dpids = {s.openflow.dpid: s.name for s in config.switches if s.openflow}
         self._next_lldp = 0.0
         self._next_probe = 0.0
@@ -96,12 +101,25 @@ class Manager:
         self.log.add(Note(t_ns=t_ns, level=level, code=code, switch=switch, text=text))
         log.log(getattr(logging, level.upper()), "%s%s", f"{switch}: " if switch else "", text)
 
+    def _turned_away(self, t_ns: int, code: str, switch: str, text: str) -> None:
+        """A note of somebody who is not one of the switches."""
+        if not 0 <= t_ns - self._strangers_ns < STRANGERS_NS:
+            self._strangers_ns, self._strangers = t_ns, 0
+        self._strangers += 1
+        if self._strangers < STRANGERS_MAX:
+            self.note(t_ns, "error", code, switch, text)
+        elif self._strangers == STRANGERS_MAX:
+            more = f"; whoever else is turned away within {STRANGERS_NS // 1_000_000_000} s is only counted"
+            self.note(t_ns, "error", code, switch, text + more)
+        else:
+            self.log.count(code)
+
     # ---- connections ----
     def claimed_twice(self, t_ns: int, name: str, connection: object, peer: str, first: str) -> list[Effect]:
         """The newcomer goes."""
         text = (f"claimed twice: {peer or 'another switch'} says it is {name}, which is connected from "
                 f"{first or 'elsewhere'}; the newcomer is refused")
-        self.note(t_ns, "error", "claimed_twice", name, text)
+        self._turned_away(t_ns, "claimed_twice", name, text)
         return [Close(connection)]
 
     def connected(self, now: float, t_ns: int, name: str, connection: object, ports: Iterable[PortInfo], *,
@@ -136,9 +154,11 @@ class Manager:
 
     def refused(self, t_ns: int, code: str, text: str, switch: str = "") -> None:
         """A shim turned somebody away (wrong version, unknown id, arbitration lost, wrong pipeline …)."""
+        if switch not in self.sessions:
+            self._turned_away(t_ns, code, switch, text)
+            return
         self.note(t_ns, "error", code, switch, text)
-        if switch in self.sessions:
-            self.sessions[switch].problems[code] = text
+        self.sessions[switch].problems[code] = text
 
     def accepted(self, switch: str) -> None:
         """The fabric manager takes what is said of it."""

@@ -122,4 +122,8 @@ class Log:
 
     def add(self, note: Note) -> None:
         self.notes.append(note)
-        self.counts[note.code] = self.counts.get(note.code, 0) + 1
+        self.count(note.code)
+
+    def count(self, code: str) -> None:
+        """One of which no note is kept."""
+        self.counts[code] = self.counts.get(code, 0) + 1
