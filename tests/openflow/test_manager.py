@@ -205,26 +205,6 @@ def test_a_datapath_id_claimed_twice_is_refused_and_the_first_stays(world: World
     assert world.manager.sessions["s0"].connection is second
 
 
-def test_who_is_turned_away_again_and_again_leaves_the_notes_of_switches_where_they_are(world: World) -> None:
-    world.manager.refused(world.t_ns, "write", "not so", "s0")
-    world.connect("s0")
-    for _ in range(200):
-        world.manager.refused(world.t_ns, "unknown_dpid", "no switch")
-        world.connect("s0", object())
-    told = [(n.code, n.text.partition("; whoever")[1]) for n in world.manager.notes() if n.code in
-            ("unknown_dpid", "claimed_twice", "write")]
-    assert told == [("write", ""), *[("unknown_dpid", ""), ("claimed_twice", "")] * 9, ("unknown_dpid", ""),
-                    ("claimed_twice", "; whoever")]
-    assert world.manager.log.counts["unknown_dpid"] == world.manager.log.counts["claimed_twice"] == 200
-    world.manager.refused(world.t_ns + 60_000_000_000, "unknown_dpid", "no switch")
-    assert world.codes()[-1] == "unknown_dpid" and len(world.manager.notes()) == len(told) + 1 + others(world)
-
-
-def others(world: World) -> int:
-    """Notes of what is not refused."""
-    return sum(n.level != "error" for n in world.manager.notes())
-
-
 @pytest.mark.parametrize("code", ["arbitration", "pipeline", "role", "unreachable", "wedged", "write"])
 def test_what_was_refused_is_a_problem_of_its_switch_until_that_one_is_programmed(world: World, code: str) -> None:
     world.manager.refused(world.t_ns, code, "not so", "s0")

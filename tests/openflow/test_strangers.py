@@ -47,6 +47,20 @@ def test_what_is_said_in_the_name_of_no_switch_changes_nothing() -> None:
     assert it.listing() == before
 
 
+def test_who_is_turned_away_again_and_again_leaves_the_notes_of_switches_where_they_are() -> None:
+    manager = switches().manager
+    manager.refused(1, "write", "not so", "s0")
+    for _ in range(200):
+        manager.refused(1, "unknown_dpid", "no switch")
+        manager.claimed_twice(1, "s0", object(), "10.0.0.9:1", "")
+    told = [(note.code, note.text.partition("; whoever")[1]) for note in manager.notes()]
+    both = [("unknown_dpid", ""), ("claimed_twice", "")]
+    assert told == [("write", ""), *both * 9, both[0], ("claimed_twice", "; whoever")]
+    assert manager.log.counts == {"write": 1, "unknown_dpid": 200, "claimed_twice": 200}
+    manager.refused(60_000_000_001, "unknown_dpid", "no switch")
+    assert [note.code for note in manager.notes()[len(told) :]] == ["unknown_dpid"]
+
+
 def test_ports_that_come_and_go_before_a_switch_is_led_are_those_that_it_then_has() -> None:
     it = switches()
     it._waiting["s0"] = {1: UP, 2: UP}
