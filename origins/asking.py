@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import time
 from dataclasses import dataclass
 from email.message import Message
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit
@@ -48,8 +50,9 @@ class Answer:
         if status in (404, 410):
             raise OriginError("not_found", f"{name}: {host} has no such thing ({status})")
         if status == 429:
-            later = self.headers.get("retry-after", "a while")
-            raise OriginError("throttled", f"{name}: {host} has no time (429); ask again after {later} s")
+            told = self.headers.get("retry-after", "")  # or a time of day, or anything
+            later = f"{told} s" if re.fullmatch("[0-9]{1,9}", told) else "a while"
+            raise OriginError("throttled", f"{name}: {host} has no time (429); ask again after {later}")
         if status >= 400:
             raise OriginError("origin_failed", f"{name}: {host} answers {status}")
 
@@ -73,10 +76,55 @@ def place(url: str) -> tuple[str, str, int]:
         raise OriginError("bad_answer", f"{url}: {error}") from None
 
 
+class _Bytes(io.RawIOBase):
+    """What comes over a connection, until the answer should be whole."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw, self._end = raw, time.monotonic() + WHOLE_S
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int | None:
+        if time.monotonic() > self._end:
+            raise OSError(f"the answer is not whole after {WHOLE_S:g} s")
+        return self._raw.readinto(room)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(HTTPResponse):
+    """With its head, which trickles as well as a body may."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fp: io.BufferedReader = io.BufferedReader(_Bytes(self.fp.detach()))
+
+
+class _Http(HTTPConnection):
+    response_class = _Response
+
+
+class _Https(HTTPSConnection):
+    response_class = _Response
+
+
+class _HttpHandler(HTTPHandler):
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Http, req)
+
+
+class _HttpsHandler(HTTPSHandler):
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Https, req)
+
+
 def _opener() -> OpenerDirector:
     """Whatever is answered is an answer, redirects too; HTTP and nothing else, by the environment's proxies."""
     made = OpenerDirector()
-    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), UnknownHandler()):
+    for handler in (ProxyHandler(), _HttpHandler(), _HttpsHandler(), UnknownHandler()):
         made.add_handler(handler)
     made.addheaders = [("User-Agent", "datacast")]
     return made
@@ -91,14 +139,12 @@ def _reason(error: Exception) -> str:
 def ask(method: str, url: str, name: str, headers: dict[str, str] | None = None) -> Answer:
     """The answer, whatever its status. Redirects within the same place are followed. Raises OriginError."""
     for _ in range(REDIRECTS + 1):
-        body, end = bytearray(), time.monotonic() + WHOLE_S
+        body = bytearray()
         try:
             told: HTTPResponse
             with _opener().open(Request(url, headers=headers or {}, method=method), timeout=TIMEOUT_S) as told:
                 while piece := told.read1(1 << 16):
                     body += piece
-                    if time.monotonic() > end:
-                        raise OSError(f"the answer is not whole after {WHOLE_S:g} s")
                     if len(body) > TEXT_MAX:
                         raise OriginError("bad_answer", f"{name}: {url} answers more than {TEXT_MAX >> 20} MiB")
                 if told.length:

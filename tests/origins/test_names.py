@@ -272,17 +272,26 @@ def test_what_is_asked_over_tls_has_its_tokens_over_tls(
     assert any("/token" in url for url in asked) is goes
 
 
-def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", b"{"),
+        (b"HTTP/1.1 200 OK\r\nx-a: ", b"a"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+)
+def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch, head: bytes, piece: bytes) -> None:
     """A byte now and then is no silence: it would be read for weeks."""
     monkeypatch.setattr(asking, "WHOLE_S", 0.5)
+    end = time.monotonic() + 20.0
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def trickles() -> None:
             sock, _ = listening.accept()
             with sock, contextlib.suppress(OSError):
-                sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
-                while True:
-                    sock.sendall(b"{")
+                sock.sendall(head)
+                while time.monotonic() < end:
+                    sock.sendall(piece)
                     time.sleep(0.05)
 
         threading.Thread(target=trickles, daemon=True).start()

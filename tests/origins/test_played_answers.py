@@ -152,6 +152,23 @@ def test_a_hub_that_fails(play: Play) -> None:
     assert (error.code, error.message) == ("origin_failed", "hf://a/b/c: r.test answers 503")
 
 
+@pytest.mark.parametrize(
+    ("told", "later"),
+    [
+        ("7", "7 s"),
+        ("", "a while"),
+        ("-1", "a while"),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", "a while"),
+        ("5\x1b[2J", "a while"),
+        ("9" * 5000, "a while"),
+    ],
+)
+def test_when_to_ask_again_is_told_as_seconds_or_not_at_all(play: Play, told: str, later: str) -> None:
+    """Whatever a registry said went to the terminal, and a time of day as seconds."""
+    play({"": answer(429, retry_after=told)})
+    assert refused("oci://r.test/x").message == f"oci://r.test/x: r.test has no time (429); ask again after {later}"
+
+
 @pytest.mark.parametrize(("length", "sent", "why"), [(10, 9, "breaks off"), (20, 20, "more than 0 MiB")])
 def test_an_answer_that_breaks_off_or_does_not_end(
     monkeypatch: pytest.MonkeyPatch, length: int, sent: int, why: str
