@@ -114,4 +114,5 @@ class OnDemand:
             running = next((row for row in known if row.state not in FINAL_STATES), None)
             if running is None and self._store.find(digest) is not None:
                 return None  # its group has ended since this host looked: another would fetch it again
-            return running or client.create_group(spec, key=f"mirror/{digest}/{len(known)}")
+            last = known[-1].id if known else "none"  # not their number: the controller forgets old ones
+            return running or client.create_group(spec, key=f"mirror/{digest}/{last}")

@@ -233,6 +233,27 @@ async def test_a_layer_whose_group_ended_while_it_was_asked_for_is_not_fetched_a
     assert controller.keys == []
 
 
+async def test_a_layer_that_is_gone_again_gets_a_new_group_though_older_ones_are_forgotten(store: Store) -> None:
+    """They were counted: with the first of two forgotten the second, which had ended, was asked for once more."""
+    made: dict[str, str] = {}
+
+    class Forgets(Controller):
+        def groups(self, label: str) -> list[GroupSummary]:
+            return [made_records.summary(id=group, state="done") for group in made.values()]
+
+        def create_group(self, spec: GroupSpec, key: str) -> GroupRecord:
+            self.keys.append(key)
+            group = made.setdefault(key, f"g-{len(self.keys)}")
+            return made_records.group(id=group, state="done")
+
+    controller, asked = Forgets(None), ("r:1", "x", "sha256:" + 64 * "e")
+    await fetched(store, controller, asked)
+    await fetched(store, controller, asked)
+    del made[controller.keys[0]]
+    await fetched(store, controller, asked)
+    assert len({*controller.keys}) == 3 and all(len(key) <= 128 for key in controller.keys)
+
+
 @pytest.mark.parametrize("away", ["asked", "ordered", "followed"])
 async def test_a_controller_that_is_away_for_a_moment_is_asked_again_in_the_same_words(store: Store, away: str) -> None:
     """One host of many went to the registry for itself: the layer left it twice."""
