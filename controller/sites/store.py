@@ -11,6 +11,9 @@ from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass
 
+EACH = 256
+"""Bytes that each piece of what came takes beside its own: of a site that trickles a piece is a single one."""
+
 
 @dataclass
 class _Chunk:
@@ -67,9 +70,12 @@ class Store:
 
     def full(self) -> bool:
         """Whether nothing more should be put, after what was given was thrown away."""
-        while self.used >= self.limit and self._given:
+        while self._is_full() and self._given:
             self._drop(self._given.popleft())
-        return self.used >= self.limit
+        return self._is_full()
+
+    def _is_full(self) -> bool:
+        return self.used + EACH * len(self._chunks) >= self.limit
 
     def _find(self, at: int) -> tuple[int, _Chunk] | None:
         index = bisect_right(self._starts, at) - 1

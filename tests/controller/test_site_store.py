@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datacast.controller.sites.store import Store
+import tracemalloc
+
+from datacast.controller.sites.store import EACH, Store
 
 
 def test_what_was_put_is_given_from_any_byte_on():
@@ -15,7 +17,7 @@ def test_what_was_put_is_given_from_any_byte_on():
 
 
 def test_room_is_made_of_what_was_given_and_of_nothing_else():
-    s = Store(8)
+    s = Store(8 + 2 * EACH)
     s.put(0, b"abcd")
     s.put(4, b"efgh")
     assert s.full()
@@ -25,13 +27,13 @@ def test_room_is_made_of_what_was_given_and_of_nothing_else():
 
 
 def test_a_question_for_the_size_takes_nothing():
-    s = Store(1)
+    s = Store(1 + EACH)
     s.put(0, b"a")
     assert s.get(0, 0) == b"a" and s.full()
 
 
 def test_what_hosts_have_needs_no_room():
-    s = Store(4)
+    s = Store(4 + 2 * EACH)
     s.put(0, b"ab")
     s.put(2, b"cd")
     s.put(4, b"ef")
@@ -47,3 +49,18 @@ def test_bytes_come_once():
     s.put(0, b"xyz")
     s.put(7, b"")
     assert s.get(0, 9) == b"ab" and s.used == 2
+
+
+def test_bytes_that_come_one_by_one_take_no_more_memory_than_there_is_room():
+    """A site that trickles filled a room of 32 MiB with 5 GiB of single bytes."""
+    s = Store(1 << 20)
+    tracemalloc.start()
+    try:
+        at = 0
+        while not s.full() and at < 1 << 18:
+            s.put(at, bytes([at % 256]))
+            at += 1
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert s.full() and held < 2 << 20
