@@ -23,13 +23,6 @@ static bool value_of(const char *line, size_t n, const char *name, char *to, siz
   return true;
 }
 
-static bool printable(const char *s)
-{
-  while (*s >= ' ' && *s <= '~')
-    s++;
-  return *s == '\0';
-}
-
 void answer_line(struct answer_head *a, const char *line, size_t n)
 {
   char text[80] = "";
@@ -40,7 +33,7 @@ void answer_line(struct answer_head *a, const char *line, size_t n)
   else if (value_of(line, n, "content-encoding", a->encoding, sizeof a->encoding))
     a->encoding[strcasecmp(a->encoding, "identity") == 0 ? 0 : strspn(a->encoding, LETTERS)] = '\0';
   else if (!value_of(line, n, "www-authenticate", a->challenge, sizeof a->challenge) &&
-           value_of(line, n, "etag", a->etag, sizeof a->etag) && !printable(a->etag))
+           value_of(line, n, "etag", a->etag, sizeof a->etag) && !origin_printable(a->etag))
     a->etag[0] = '\0'; /* it is told in JSON, and becomes a line of a request's head */
 }
 

@@ -132,8 +132,9 @@ static bool read_object(struct objects *o, uint32_t i, const json_t *one, uint64
              *etag = json_string_value(json_object_get(one, "etag"));
   if (url == NULL)
     return false;
-  if (etag != NULL && strlen(etag) >= ORIGIN_ETAG_MAX)
-    return fault_set(why, "bad_request", "the ETag is longer than %d bytes", ORIGIN_ETAG_MAX - 1);
+  if (etag != NULL && (strlen(etag) >= ORIGIN_ETAG_MAX || !origin_printable(etag)))
+    return fault_set(why, "bad_request", "the ETag is longer than %d bytes, or has letters that none has",
+                     ORIGIN_ETAG_MAX - 1);
   to->origin = origin_open(url, allowed, security, why);
   if (to->origin == NULL)
     return false;

@@ -97,6 +97,13 @@ bool origin_content_range(const char *text, struct content_range *to)
   return *p++ == '/' && number(&p, &to->size) && *p == '\0' && (!to->ranged || to->last < to->size);
 }
 
+bool origin_printable(const char *s)
+{
+  while (*s >= ' ' && *s <= '~')
+    s++;
+  return *s == '\0';
+}
+
 static size_t place(const char *url)
 {
   const char *host = strstr(url, "://");

@@ -60,5 +60,7 @@ struct content_range {
   bool ranged;
 };
 bool origin_content_range(const char *text, struct content_range *to) __attribute__((nonnull));
+/* Only letters that a line of a head may have: an ETag that is told becomes one. */
+bool origin_printable(const char *s) __attribute__((nonnull));
 
 #endif

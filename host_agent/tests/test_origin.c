@@ -229,6 +229,9 @@ static void several(void)
   r = objects_at(o, 1, 2);
   assert(r.bytes[0] == 'b' && r.len == 2 && r.origin == NULL);
   objects_unref(o);
+  objects("{\"objects\":[{\"url\":\"https://h/v2/c\",\"etag\":\"\\\"e\\\"\\r\\n\\r\\nGET /other HTTP/1.1\"}]}", 1, path,
+          "bad_request"); /* it becomes a line of a request's head */
+  objects("{\"objects\":[{\"url\":\"https://h/v2/c\",\"etag\":\"\\\"\\u00e9\\\"\"}]}", 1, path, "bad_request");
   objects("{\"objects\":3}", 1, path, "bad_request");
   objects("{}", 1, path, "bad_request");
   (void)unlink(path);
