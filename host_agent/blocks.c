@@ -57,12 +57,12 @@ static void finished(struct job *j)
     group_fail(g, &why);
     return;
   }
-  if (j->error == ENOTSUP && j->wrong[0] != '\0') {
+  if ((j->error == ENOTSUP || j->error == E2BIG) && j->wrong[0] != '\0') {
     struct fault why;
     fault_set(&why, "no_xattrs",
-              "%s/%.255s: its file system keeps no extended attributes: an agent without --xattrs, or another "
+              "%s/%.255s: its file system keeps no extended attributes%s: an agent without --xattrs, or another "
               "--dest",
-              j->name, j->wrong);
+              j->name, j->wrong, j->error == E2BIG ? " as large as this one's" : "");
     group_fail(g, &why);
     return;
   }

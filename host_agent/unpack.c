@@ -123,14 +123,24 @@ static int copy(struct unpacking *u, int from, uint64_t at, int to, uint64_t n)
   return 0;
 }
 
+/* For a file's attributes: ext4 and Btrfs say that there is no room. */
+static bool too_large(int error, int fd)
+{
+  struct statvfs fs;
+  bool room = fstatvfs(fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= UNPACK_STEP;
+  return error == E2BIG || error == ERANGE || (error == ENOSPC && room);
+}
+
 static int give_xattrs(struct unpacking *u, const struct bundle_entry *e, int folder)
 {
   int fd = open_in(u, folder, e->name, O_RDONLY);
   if (fd < 0)
     return errno;
   int error = xattrs_write(fd, e->xattrs);
+  if (too_large(error, fd))
+    error = E2BIG;
   close(fd);
-  if (error == ENOTSUP)
+  if (error == ENOTSUP || error == E2BIG)
     snprintf(u->wrong, sizeof u->wrong, "%s", e->name);
   return error;
 }

@@ -25,7 +25,9 @@ struct unpacking {
   bool xattrs;                   /* and extended attributes */
   uint64_t needs, looked, given; /* its own: room for all; where it last looked for it; bytes that are gone */
   unsigned waits;                /* its own, too */
-  char wrong[256]; /* with EBADE: the file whose digest is another one than the manifest's, "": the manifest's own */
+  /* With EBADE: the file whose digest is another one than the manifest's, "": the manifest's own. With ENOTSUP and E2BIG: whose
+   * attributes the file system does not keep, or only smaller ones. */
+  char wrong[256];
 };
 
 /* 0, an errno (EEXIST: the name is taken), EINTR when `stopping` is set, EBADMSG: it is no such stream, EBADE. Nothing of it

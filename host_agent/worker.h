@@ -103,7 +103,7 @@ struct job {
   uint32_t looked;                       /* JOB_LOOK */
   int dir;                               /* owned: closed when the job is freed; -1: none */
   unsigned above;                        /* JOB_FINISH: folders above `dir` that may be new, too */
-  char temp[256], name[256], wrong[256]; /* wrong: with EBADE (unpack.h) */
+  char temp[256], name[256], wrong[256]; /* wrong: unpack.h */
   char mark[MARK_LEN];                   /* JOB_FINISH: what the file is marked with; "": with nothing */
   void (*call)(struct job *j);           /* JOB_CALL */
   /* result */

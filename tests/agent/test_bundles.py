@@ -209,6 +209,32 @@ def test_attributes_that_a_file_system_cannot_keep_are_told_and_leave_nothing(ma
         subprocess.run(["umount", "-l", str(room)], check=True)
 
 
+def test_attributes_too_large_for_a_file_system_with_room_are_no_full_disk(make_net, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    net = make_pair(make_net(ASAN), "--xattrs")
+    source, room = tmp_path / "source", net.agents["b"].folder
+    source.mkdir()
+    for name in "ab":
+        net.agents[name].stop()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(source)], check=True)
+    # as ext4 has 4 KiB of a file's: the attributes of this one take of what there is for inodes
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=50", "none", str(room)], check=True)
+    try:
+        (source / "model" / "a").mkdir(parents=True)
+        (source / "model" / "a" / "labelled").write_bytes(b"1")
+        os.setxattr(source / "model" / "a" / "labelled", "user.labels", b"x" * 60_000)
+        for name in "ab":
+            net.start(name, "--xattrs")
+        transfer = begin(net, source / "model")
+        assert all(r["ok"] for r in transfer.open().values())
+        transfer.assign()
+        ended = transfer.wait_ended()["b"]
+        assert (ended["event"], ended["code"]) == ("failed", "no_xattrs") and "a/labelled" in ended["error"], ended
+        assert not Path(transfer.dest["b"]).exists() and net.agents["b"].leftovers() == []
+    finally:
+        subprocess.run(["umount", "-l", str(source)], check=True)
+        subprocess.run(["umount", "-l", str(room)], check=True)
+
+
 def test_a_directory_over_something_else_is_refused_at_once(net: Net, folder: Path) -> None:
     transfer = begin(net, folder)
     Path(transfer.dest["b"]).mkdir()
