@@ -12,6 +12,8 @@ import typer
 from datacast.controller.api import DEFAULT_URL, ENV_TOKEN, ENV_URL, ControllerClient
 from datacast.services.problems import Problem
 
+TOKEN_MAX = 4096
+
 Controller = Annotated[
     str,
     typer.Option(
@@ -44,9 +46,12 @@ def connect(controller: str, token_file: Path | None) -> ControllerClient:
     path = token_file or (own if theirs else _lab_token(controller))  # another user's is not there
     if not token and path is not None:
         try:
-            token = path.read_text(errors="replace").strip()
+            with open(path, errors="replace") as file:
+                token = file.read(TOKEN_MAX + 1).strip()
         except OSError as error:
             raise Problem(400, "bad_token_file", f"cannot read {path}: {error.strerror}", what=str(path)) from error
+    if token and len(token) > TOKEN_MAX:
+        raise Problem(400, "bad_token", f"no token is longer than {TOKEN_MAX} letters", what=str(path or ENV_TOKEN))
     if token and not re.fullmatch(r"[!-~]+", token):
         raise Problem(400, "bad_token", "the token holds spaces, or nothing that is one", what=str(path or ENV_TOKEN))
     return ControllerClient(controller, token=token)

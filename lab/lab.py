@@ -190,6 +190,12 @@ class Lab:
     def __enter__(self) -> Self:
         before_start((*DAEMONS, *self.plane.programs), self.plane.checks)
         self.registry.refuse_taken(self.name)  # rather than for its ports
+        if self.options.rest_port == self.options.fabric_port:
+            raise LabError(
+                f"port {self.options.rest_port} is asked for twice, for REST and for the fabric manager",
+                what=str(self.options.rest_port),
+                remedy=self._other_ports(),
+            )
         labs = {state.rest: f"lab {state.name!r}" for state in self.registry.all() if state.alive}
         for address, what in ((self.options.rest_port, "REST"), (self.options.fabric_port, "the fabric manager")):
             if user := port_taken(f"127.0.0.1:{address}"):

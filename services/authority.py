@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from datacast.core.errors import DatacastError
+from datacast.core.errors import DatacastError, UsageError
 
 from . import durable
 from .tls import ROLES, SCHEME, peer_of
@@ -44,6 +44,10 @@ class AuthorityError(DatacastError):
         self.remedy = remedy
 
 
+class IdentityError(AuthorityError, UsageError):
+    """Nobody can be called so."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """ROLE/NAME, or ROLE/NAME,NAME… of a process that speaks for several nodes."""
@@ -53,14 +57,14 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> Identity:
-        """Raises AuthorityError."""
+        """Raises IdentityError."""
         role, _, rest = text.partition("/")
         names = tuple(rest.split(","))
         if role not in ROLES:
-            raise AuthorityError(f"{text!r}: there is no role {role!r}", text, f"roles are {', '.join(ROLES)}")
+            raise IdentityError(f"{text!r}: there is no role {role!r}", text, f"roles are {', '.join(ROLES)}")
         for name in names:
             if not re.fullmatch(r"[!-.0-~]+", name) or len(name) > NAME_MAX:
-                raise AuthorityError(
+                raise IdentityError(
                     f"{text!r}: {name!r} is no name for a certificate",
                     text,
                     f"give ROLE/NAME, the name with 1 to {NAME_MAX} ASCII characters, without spaces and slashes",

@@ -250,6 +250,9 @@ def test_whose_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     named.write_text("two words")
     with pytest.raises(Problem, match="holds spaces"):
         token(named)
+    named.write_text("x" * 5000)
+    with pytest.raises(Problem, match="no token is longer"):
+        token(named)
     with pytest.raises(Problem, match=f"cannot read {tmp_path}/none"):
         token(tmp_path / "none")
 

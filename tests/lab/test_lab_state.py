@@ -219,6 +219,15 @@ def test_who_has_a_lab_s_name_or_its_port_is_told_by_name(registry, monkeypatch)
     assert registry.load("mine") is None
 
 
+def test_one_port_for_two_services_is_told_before_anything_starts(registry, monkeypatch):
+    monkeypatch.setenv("DATACAST_RUNTIME", str(registry.root))
+    (port,) = free_ports(1)
+    options = LabOptions(topology="bcube:2,0", rest_port=port, fabric_port=port)
+    with pytest.raises(LabError, match=f"port {port} is asked for twice"), Lab(options, "mine"):
+        pass
+    assert registry.load("mine") is None
+
+
 def test_who_ends_a_lab_hears_what_could_not_be_taken_down(registry, monkeypatch, capsys):
     """Not that everything was."""
     monkeypatch.setenv("DATACAST_RUNTIME", str(registry.root))
