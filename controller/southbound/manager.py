@@ -46,10 +46,10 @@ PASSING = ("arbitration", "openflow_error", "p4runtime", "pipeline", "role", "to
            "write")
 """Problems of a switch that were those of its last session once it has all its rules."""
 PROBES_MISSED = 3
+"""So many without an answer and it is taken to be absent."""
 STRANGERS_MAX, STRANGERS_NS = 20, 60_000_000_000
 """Told in so long, of those that were turned away. Notes are the last 256: who connects again and again, or looks for
 open ports, would leave none of the switches', and fill the log."""
-"""So many without an answer and it is taken to be absent."""
 
 
 class Language(Protocol):
